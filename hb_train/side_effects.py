@@ -35,6 +35,7 @@ from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.reply_requests import ask, layout_of_run, request_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.sides import EFFECTS_FILE
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.run_folder import REPLIES, run_digest, write_json
 from hb_metrics.run.schema import by_id
 from hb_train.training.options import first_line, run_script
@@ -62,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure_side_effects(before: Path, after: Path) -> None:
     """Measures the side effects. The models are loaded one after the other, because both may not fit on a device."""
     runs = [read_run(folder) for folder in (before, after)]
-    level, shared = runs[0].confidence_level, shared_prompts(*runs)
+    shared = shared_prompts(*runs)
     side = load_side(runs[0])
     answers = greedy_answers(side)
     with TemporaryDirectory() as scratch:  # the logits of all answers may not fit in memory
@@ -76,15 +77,15 @@ def measure_side_effects(before: Path, after: Path) -> None:
         values = drift_per_token(map(torch.load, files), _predictions(side, answers))
     entropies.append(sampled_entropies(side, shared))
     rows = np.arange(len(values))
-    mean = estimate(cluster_mean(values, np.array([rows, rows])), level)
+    mean = estimate(cluster_mean(values, np.array([rows, rows])))
     drift = {
         **vars(mean),  # the value, its interval, and the reason if it has none
         "num_prompts": len(values),
         "num_empty_replies": len(neutral_questions()) - len(values),
     }
-    entropy = change_in_entropy(shared, entropies, level)
-    digests = {"before": run_digest(before), "after": run_digest(after)}
-    write_json(after / EFFECTS_FILE, {**digests, "confidence_level": level, "drift": drift, "entropy": entropy})
+    entropy = change_in_entropy(shared, entropies)
+    about = {"before": run_digest(before), "after": run_digest(after), "confidence_level": CONFIDENCE_LEVEL}
+    write_json(after / EFFECTS_FILE, {**about, "drift": drift, "entropy": entropy})
     print(f"neutral drift: {mean.value:.4f} nats per token, over {len(values)} questions")
     if "missing" in entropy:
         print(f"entropy of replies: not measured, because {entropy['missing']}")
@@ -154,7 +155,7 @@ def sampled_entropies(side: Side, prompts: pa.Table | str) -> np.ndarray:
     return reply_entropies(side.engine.plan_replies(asked.requests.take(rows)), side.engine.loaded)
 
 
-def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray], level: float) -> dict[str, object]:
+def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray]) -> dict[str, object]:
     """Computes the change in entropy, or states why there is none."""
     if isinstance(prompts, str):
         return {"missing": prompts}
@@ -164,7 +165,7 @@ def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray], 
     terms = prompts.select(["axis", "descriptor"]).to_pandas().groupby(["axis", "descriptor"]).ngroup().to_numpy()
     both = (np.where(is_empty, np.nan, values) for values in entropies)  # else, the means would be of other prompts
     first, second = (cluster_mean(values, np.array([terms, terms])) for values in both)
-    change = cluster_change(first, second, level)
+    change = cluster_change(first, second)
     return {**change._asdict(), "num_prompts": len(prompts), "num_empty_replies": num_empty}
 
 

@@ -13,8 +13,9 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.generation.run_changes import naming
-from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.offensiveness.compute import classified_replies
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import cell_counts, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
@@ -56,7 +57,7 @@ class PlannedFigure(NamedTuple):
 def planned_figures(
     run: Run, table: pa.Table, spreads: dict[str, ValueVariance], sizes: np.ndarray
 ) -> dict[str, PlannedFigure]:
-    num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
+    num_questions, templates = 1, spreads[FULL].size.templates
     if run.record.cue in ("system", "memory", "history") and run.record.settings.prompts is None:
         num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
@@ -64,7 +65,7 @@ def planned_figures(
     def gen_bias(spread: ValueVariance, half: Callable[[ValueVariance, float], float | None]) -> PlannedFigure:
         def at(replies: int) -> float | None:
             asked = max(1, min(replies // MIN_REPLIES, num_questions))  # as `draw_questions` does
-            return half(at_size(spread, Size(replies / asked, templates * asked, spread.size.terms)), level)
+            return half(at_size(spread, Size(replies / asked, templates * asked, spread.size.terms)), CONFIDENCE_LEVEL)
 
         return PlannedFigure(spread.value, 1000, at, _ERROR / math.sqrt(spread.freedom))
 
@@ -77,7 +78,7 @@ def planned_figures(
     if "offensiveness" in run.results.measured and (offensive := classified_replies(run)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
-        planned[name] = planned_share(*cell_counts(flags)[1:], sizes, level)
+        planned[name] = planned_share(*cell_counts(flags)[1:], sizes, CONFIDENCE_LEVEL)
     return planned
 
 

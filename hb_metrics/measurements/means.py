@@ -12,11 +12,17 @@ import pyarrow as pa
 
 from hb_metrics.layout.figure import Figure, Number, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
-from hb_metrics.measurements.shares import LargestDifference, group_shares, of_groups, paired_replies
+from hb_metrics.measurements.shares import (
+    OTHER_TERMS_REASON,
+    LargestDifference,
+    group_shares,
+    of_groups,
+    paired_replies,
+)
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.changes import ROUGH_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.changes import ROUGH_REASON, FigureChanges, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import (
     MIN_REPLIES_OF_MEAN,
     Estimate,
@@ -128,17 +134,17 @@ def _group_means(rated: RatedReplies, prompts: pa.Table) -> GroupMeans | None:
     return GroupMeans({group: most * share.share for group, share in shares.by_group.items()}, largest)
 
 
-def reply_mean_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
+def reply_mean_changes(name: str, before: RatedReplies, after: RatedReplies) -> FigureChanges:
     """Computes the changes in a mean, for all terms and each axis, as `reply_share_changes` does for shares."""
     paired = paired_replies(before, after)
     if paired is None:
-        return None
+        return FigureChanges({}, OTHER_TERMS_REASON)
     axis_names, axes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
     for figure, members in axis_groups(name, axes[paired.terms], axis_names.tolist()).items():
         strata = reply_strata(paired.terms[members], paired.templates[members])
         changes[figure] = mean_change(paired.values[:, members], strata)
-    return changes
+    return FigureChanges(changes)
 
 
 def mean_change(values: np.ndarray, strata: np.ndarray) -> PairedChange:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hb_metrics.models.processes import PartialState
     from hb_metrics.run.record import Record
     from hb_metrics.run.tables import Tables
-    from hb_metrics.stats.changes import PairedChange
+    from hb_metrics.stats.changes import FigureChanges
     from hb_metrics.stats.clusters import Generalised, Over
 
 
@@ -79,19 +79,9 @@ def label_options(settings: Settings) -> dict[str, Any]:
 
 def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, object]:
     """Describes a classifier for run.json."""
-    first = {name: getattr(classifier, name) for name in ("name", "is_embedded", "digest")}
+    known = {"name": classifier.name, "is_embedded": classifier.is_embedded, "digest": classifier.digest}
     judge = {} if classifier.judge is None else {"judge": classifier.judge}
-    return {**first, **more, "notes": list(classifier.notes), **judge}
-
-
-class FigureChanges(NamedTuple):
-    """The changes in a measurement's figures between two runs, by the names of the figures.
-
-    `reason` states why changes of other figures are missing, and is `None` if none are missing.
-    """
-
-    by_name: "dict[str, PairedChange]"
-    reason: str | None = None
+    return {**known, **more, "notes": list(classifier.notes), **judge}
 
 
 class Planned(NamedTuple):

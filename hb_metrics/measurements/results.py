@@ -14,7 +14,7 @@ from hb_metrics.measurements.means import Means
 from hb_metrics.measurements.offensiveness.results import Offensiveness
 from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
-from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import from_json, to_json
@@ -73,10 +73,6 @@ class Run(NamedTuple):
     @property
     def record(self) -> Record:
         return self.results.record
-
-    @property
-    def confidence_level(self) -> float:
-        return CONFIDENCE_LEVEL
 
 
 def results_from_json(content: dict[str, Any], place: str = "results") -> Results:

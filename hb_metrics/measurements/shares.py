@@ -20,7 +20,7 @@ from hb_metrics.reply_checks.refusal_shares import (
 )
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, cell_counts, cell_sums
-from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.changes import FigureChanges, PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.name_gaps import name_gaps
@@ -45,23 +45,21 @@ def shares_by_axis(name: str, shares: Shares, **more: Any) -> list[Figure]:
     ]
 
 
-def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
+def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> FigureChanges:
     """Computes the changes in the share of flagged replies, for all terms and each axis.
 
-    Returns:
-        The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
-        is the name of the figure for all terms.
+    `name` is the name of the figure for all terms. If the runs have different terms or templates, there are no changes.
     """
     paired = paired_replies(before, after)
     if paired is None:
-        return None
+        return FigureChanges({}, OTHER_TERMS_REASON)
     counts = np.zeros((2, 2, len(paired.keys), paired.templates.max() + 1), dtype=np.int64)
     np.add.at(counts, (*paired.values.astype(int), paired.terms, paired.templates), 1)
     axes, codes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
     for figure, members in axis_groups(name, codes, axes.tolist()).items():
         changes[figure] = share_change(counts[..., members, :], CONFIDENCE_LEVEL)
-    return changes
+    return FigureChanges(changes)
 
 
 class PairedReplies(NamedTuple):
@@ -86,11 +84,11 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     their prompts' ids. Replies that remain are left out, because a mean would otherwise change with the numbers of
     replies to different terms and templates.
     """
-    cell, about, runs = ["axes", "descriptors", "templates"], [], []
+    cell, runs = ["axes", "descriptors", "templates"], []
     for replies, values in (before, after):
-        about.append(({*zip(replies.axes, replies.descriptors, strict=True)}, {*replies.templates}))
-        cells = {"axes": replies.axes, "descriptors": replies.descriptors, "templates": replies.templates}
-        runs.append(pd.DataFrame({"ids": replies.ids, **cells, "value": np.asarray(values, float)}))
+        run = pd.DataFrame(replies._asdict())[["ids", *cell]]
+        runs.append(run.assign(value=np.asarray(values, float)))
+    about = [({*zip(run["axes"], run["descriptors"], strict=True)}, {*run["templates"]}) for run in runs]
     if about[0] != about[1]:
         return None
     same = runs[0].merge(runs[1], on=["ids", *cell])
@@ -239,9 +237,9 @@ class TurnShares:
 def turn_shares(turns: Sequence[RatedReplies], prompts: pa.Table | None = None) -> TurnShares:
     """Computes a share of replies by turn, with tests if there are prompts. All turns have the same conversations."""
     by_turn = [reply_shares(flagged, CONFIDENCE_LEVEL) for flagged in turns]
-    changes = reply_share_changes("all", turns[0], turns[-1])
+    change = reply_share_changes("all", turns[0], turns[-1]).by_name.get("all")
     p_values = None if prompts is None else [_p_between(flagged, prompts) for flagged in turns]
-    return TurnShares(by_turn, None if changes is None else changes["all"], p_values)
+    return TurnShares(by_turn, change, p_values)
 
 
 def _p_between(flagged: RatedReplies, prompts: pa.Table) -> float | None:

@@ -12,11 +12,10 @@ from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import ALPHA_OF_PARTS, CONFIDENCE_LEVEL
 from hb_metrics.run.tables import MissingTableError, has_pairs_of_terms
-from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange
+from hb_metrics.stats.changes import NO_FILES_REASON, FigureChanges, PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")

@@ -58,6 +58,16 @@ class PairedChange(NamedTuple):
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
+class FigureChanges(NamedTuple):
+    """The changes in a measurement's figures between two runs, by the names of the figures.
+
+    `reason` states why changes of other figures are missing, and is `None` if none are missing.
+    """
+
+    by_name: dict[str, PairedChange]
+    reason: str | None = None
+
+
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:

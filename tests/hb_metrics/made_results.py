@@ -29,7 +29,7 @@ from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.measurements.means import reply_means
-from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.offensiveness.compute import Classified, prompt_results, reply_results
 from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
@@ -176,7 +176,8 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
 def offensiveness_of(texts, seed=0, *, are_replies=False):
     """results["offensiveness"]["prompts"], or those of replies."""
     probabilities = np.random.default_rng(seed).beta(1, 4, len(texts.ids))
-    return as_stored(offensiveness_results(texts, probabilities, 0, are_replies=are_replies))
+    classified = Classified(texts, probabilities, 0)
+    return as_stored(reply_results(classified, some_prompts()) if are_replies else prompt_results(classified))
 
 
 def full_run(**how):
@@ -272,7 +273,7 @@ def add_judge(results, seed=0):
     probabilities[:3] = [0, 0, 1]
     judge = {"name": "a judge", "is_embedded": True, "digest": "14", "version": "served", "notes": ["nobody checked"]}
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
-    judged = judged_results(replies, rubric, probabilities)
+    judged = judged_results(replies, rubric, probabilities, some_prompts())
     leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
     more = {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": leakage, "served": Served(500, 100, 500)}
     results["judge"] = as_stored({"condescending": replace(judged, **more)})

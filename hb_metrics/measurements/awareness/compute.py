@@ -11,6 +11,7 @@ from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_metrics.measurements.awareness.results import Awareness, Example
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 from hb_metrics.stats.clusters import Estimate, Uncertainty, crossed, mean_bounds, share_bounds
@@ -63,13 +64,12 @@ def compute(run: Run) -> Awareness:
     about = prompts.select(AWARENESS_TABLE.names[:4]).columns
     table = pa.table([*about, [divergences.get(row.id) for row in rows], taken_up], schema=AWARENESS_TABLE)
     write_table(run.folder / TABLE_FILE, table)
-    means, level = awareness_means(table), run.confidence_level
-    needs, neutral, difference = (estimate(means.get(name), level) for name in ("needs", "neutral", "difference"))
+    means = awareness_means(table)
     return Awareness(
-        needs=needs,
-        neutral=neutral,
-        difference=difference,
-        taken_up=estimate(means.get("taken_up"), level, is_share=True),
+        needs=estimate(means.get("needs")),
+        neutral=estimate(means.get("neutral")),
+        difference=estimate(means.get("difference")),
+        taken_up=estimate(means.get("taken_up"), is_share=True),
         num_prompts=len(prompts),
         num_terms=len(set(rows_of(table, DescriptorKey))),
         num_empty_replies=table["divergence"].null_count,
@@ -83,7 +83,7 @@ def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
     return whole_words(map(words_pattern, words)).search(masked) is not None
 
 
-def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: bool = False) -> Estimate:
+def estimate(mean: "ClusterMean | None", *, is_share: bool = False) -> Estimate:
     """Returns a mean with its interval, which is robust to clustering by term and by question.
 
     There is no interval if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
@@ -94,8 +94,8 @@ def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: b
     if mean.num_clusters < MIN_CLUSTERS or not of_mean.variance > 0:
         return Estimate(mean.value, None, FEW_REASON)
     if is_share:
-        return Estimate(mean.value, share_bounds(mean.value, of_mean.half_width(confidence_level)), None)
-    return Estimate(mean.value, mean_bounds(mean.value, of_mean, confidence_level), None)
+        return Estimate(mean.value, share_bounds(mean.value, of_mean.half_width(CONFIDENCE_LEVEL)), None)
+    return Estimate(mean.value, mean_bounds(mean.value, of_mean, CONFIDENCE_LEVEL), None)
 
 
 class ClusterMean(NamedTuple):

@@ -6,15 +6,10 @@ from markupsafe import Markup
 from hb_metrics.layout.figure import Figure, FigureUnit, estimated
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.awareness.compute import (
-    MIN_CLUSTERS,
-    TABLE_FILE,
-    ClusterMean,
-    awareness_means,
-)
-from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.awareness.compute import MIN_CLUSTERS, TABLE_FILE, ClusterMean, awareness_means
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.stats.changes import PairedChange, change_from_covariance
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.stats.changes import FigureChanges, PairedChange, change_from_covariance
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, FigureUnit, str]] = {
@@ -71,8 +66,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs have different prompts or word lists")
     means, others = (awareness_means(table) for table in answered_in_both(before, after))
     names = {key: name for key, (name, *_) in FIGURES.items() if key in means and key in others}
-    level = first.confidence_level
-    return FigureChanges({name: cluster_change(means[key], others[key], level) for key, name in names.items()})
+    return FigureChanges({name: cluster_change(means[key], others[key]) for key, name in names.items()})
 
 
 def answered_in_both(before: pa.Table, after: pa.Table) -> list[pa.Table]:
@@ -86,7 +80,7 @@ def answered_in_both(before: pa.Table, after: pa.Table) -> list[pa.Table]:
     return tables
 
 
-def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:
+def cluster_change(first: ClusterMean, second: ClusterMean) -> PairedChange:
     """Computes the change in a mean over the same prompts. Its intervals are robust to clustering."""
     change = second.minus(first)
     if change.num_clusters < MIN_CLUSTERS:
@@ -94,4 +88,4 @@ def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: fl
     before, after, of_change = first.uncertainty.variance, second.uncertainty.variance, change.uncertainty
     shared = (before + after - of_change.variance) / 2
     covariance = np.array([[before, shared], [shared, after]])
-    return change_from_covariance(first.value, second.value, covariance, of_change.freedom, confidence_level)
+    return change_from_covariance(first.value, second.value, covariance, of_change.freedom, CONFIDENCE_LEVEL)

@@ -1,5 +1,4 @@
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,16 +12,10 @@ from hb_metrics.models.layout import Layout
 from hb_metrics.run.plurals import table_digest
 from hb_metrics.run.replies import is_empty, no_replies
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
-from hb_metrics.run.schema import by_id, rows_of
+from hb_metrics.run.schema import by_id
 
 NUM_PROMPTS = 500  # of each kind; fewer with --sample
 MAX_TOKENS = 48  # the maximum length of a reply
-
-
-class _Prompt(NamedTuple):
-    id: str
-    text: str
-    text_without: str
 
 
 def plan(task: Task) -> Planned:
@@ -45,17 +38,11 @@ def collect(task: Task, prompts: pa.Table, layout: Layout, plan: Plan) -> None:
     folder = task.folder / AWARENESS_FOLDER
     replies = task.engine.reply(plan, folder / REPLIES)
     reply_of = by_id(replies, "reply")
-    replied = [row for row in rows_of(prompts, _Prompt) if not is_empty(reply_of[row.id])]
-    if not replied:
+    replied = prompts.filter(pa.array([not is_empty(reply_of[identifier]) for identifier in prompts["id"].to_pylist()]))
+    if not len(replied):
         raise no_replies(replies, plan.description()["max_reasoning_tokens"])
-    divergences_into_shards(
-        [row.id for row in replied],
-        [row.text for row in replied],
-        [row.text_without for row in replied],
-        [reply_of[row.id] for row in replied],
-        task.loaded,
-        layout,
-        folder / DIVERGENCES,
-    )
+    ids, texts, texts_without = (replied[name].to_pylist() for name in ("id", "text", "text_without"))
+    said = [reply_of[identifier] for identifier in ids]
+    divergences_into_shards(ids, texts, texts_without, said, task.loaded, layout, folder / DIVERGENCES)
     if task.state.is_main_process:
         write_table(folder / PROMPTS_FILE, prompts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,8 @@ from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 from hb_metrics.stats.question_tables import compared_terms, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
 
+T = TypeVar("T")
+
 
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
@@ -50,14 +53,14 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], s
     outcomes = {prompt.outcome for prompt in prompts}
     scales = [outcome for outcome in outcomes if isinstance(outcome, Scale)]
     by_axis = _adjusted({axis: _axis(of_axis, base, seed, not scales) for axis, of_axis in cells.items()})
-    parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
+    parts = _prompts_by_part("topic", [prompt.topic for prompt in prompts])
     of_prompts = [prompt.question for prompt in prompts]
     wordings = pd.Series(of_prompts).groupby(of_prompts).cumcount() + 1
-    parts |= _rows_by_part("wording", wordings.astype(str).tolist())
+    parts |= _prompts_by_part("wording", wordings.astype(str).tolist())
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _known(spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
-    together = np.concatenate([np.full((num_questions, 0), np.nan), *(axis.table for axis in cells.values())], 1)
+    together = np.hstack([np.empty((num_questions, 0)), *(axis.table for axis in cells.values())])
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
         num_questions=num_questions,
@@ -124,48 +127,38 @@ def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
 
 def _adjusted(by_axis: Mapping[str, AxisDecisions]) -> dict[str, AxisDecisions]:
     """Adjusts the p-values of axes, and those of terms, with the method of Benjamini and Hochberg."""
-    of_axes = iter(_benjamini_hochberg([axis.p_value for axis in by_axis.values()]))
-    of_terms = iter(
-        _benjamini_hochberg(
-            [None if term.gap is None else term.gap.p_value for axis in by_axis.values() for term in axis.terms]
-        )
-    )
+    of_axes = _benjamini_hochberg({name: axis.p_value for name, axis in by_axis.items()})
+    gaps = {(name, term.name): term.gap for name, axis in by_axis.items() for term in axis.terms}
+    of_terms = _benjamini_hochberg({key: gap and gap.p_value for key, gap in gaps.items()})
     number = sum(axis.unanswered_p is not None for axis in by_axis.values())
-    return {
-        name: replace(
-            axis,
-            terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms],
-            adjusted_p=next(of_axes),
-            unanswered_p=None if axis.unanswered_p is None else min(1.0, number * axis.unanswered_p),
-        )
-        for name, axis in by_axis.items()
-    }
+    adjusted = {}
+    for name, axis in by_axis.items():
+        terms = [replace(term, adjusted_p=of_terms.get((name, term.name))) for term in axis.terms]
+        unanswered_p = None if axis.unanswered_p is None else min(1.0, number * axis.unanswered_p)
+        adjusted[name] = replace(axis, terms=terms, adjusted_p=of_axes.get(name), unanswered_p=unanswered_p)
+    return adjusted
 
 
-def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
-    """Adjusts the known p-values, and keeps the positions of the others."""
-    known = [value for value in values if value is not None]
-    adjusted = iter(stats.false_discovery_control(known).tolist() if known else [])
-    return [None if value is None else next(adjusted) for value in values]
+def _benjamini_hochberg(p_values: Mapping[T, float | None]) -> dict[T, float]:
+    """Adjusts the known p-values."""
+    known = {key: p_value for key, p_value in p_values.items() if p_value is not None}
+    adjusted = stats.false_discovery_control([*known.values()]).tolist() if known else []
+    return dict(zip(known, adjusted, strict=True))
 
 
-def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
-    """Returns the rows of each part, such as a topic. A single part would repeat the whole, so it is left out.
+def _prompts_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
+    """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out.
 
     `part_of` is the part of each prompt.
     """
-    numbers = ((f"{kind} {part}", number) for number, part in enumerate(part_of) if part is not None)
-    rows = {
-        part: [row for number in of_part for row in range(len(ORDERS) * number, len(ORDERS) * (number + 1))]
-        for part, of_part in grouped(numbers).items()
-    }
-    return rows if len(rows) > 1 else {}
+    parts = grouped((f"{kind} {part}", prompt) for prompt, part in enumerate(part_of) if part is not None)
+    return parts if len(parts) > 1 else {}
 
 
 def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]]) -> dict[str, TermPair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
-    tables = {name: _part_means(cells, rows) for name, rows in parts.items()}
+    tables = {name: _part_means(cells, prompts) for name, prompts in parts.items()}
     num_tests = sum(name_gaps(table, cells.groups).p_value is not None for table in tables.values())
     pairs = {}
     for name, table in tables.items():
@@ -183,7 +176,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     if not of_terms:
         return {}
     by_part = {}
-    means_of = {name: [_part_means(of_axis, rows) for of_axis in of_terms] for name, rows in parts.items()}
+    means_of = {name: [_part_means(of_axis, prompts) for of_axis in of_terms] for name, prompts in parts.items()}
     compared_of = {name: [compared_terms(table) for table in tables] for name, tables in means_of.items()}
     # A part with too few questions is not tested, so it must not make the tests of other parts stricter.
     num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
@@ -206,7 +199,8 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     return by_part
 
 
-def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
+def _part_means(cells: Cells, prompts: list[int]) -> np.ndarray:
+    rows = [len(ORDERS) * prompt + order for prompt in prompts for order in ORDERS]
     return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
@@ -219,9 +213,7 @@ def _order_effect(prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells]) -> s
     for row, outcome in enumerate(prompt.outcome for prompt in prompts):
         if isinstance(outcome, Choice) and outcome.favourable in (outcome.options[0], outcome.options[-1]):
             signs[row] = 1 if outcome.favourable == outcome.options[0] else -1
-    values = np.concatenate(
-        [np.full((len(ORDERS) * len(prompts), 0), np.nan), *(of.values for of in cells.values())], 1
-    )
+    values = np.hstack([np.empty((len(ORDERS) * len(prompts), 0)), *(of.values for of in cells.values())])
     table = question_means(signs[:, None] * (values[::2] - values[1::2]), [prompt.question for prompt in prompts])
     return _known(statistics.mean_difference(table, CONFIDENCE_LEVEL))
 

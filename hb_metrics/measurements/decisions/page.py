@@ -202,9 +202,7 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
         pair = of_axis.unanswered_pair
         if pair is not None and of_axis.answers_differ:
             figure = by_name[f"{UNANSWERED}: largest gap, {axis_label(axis)}"]
-            high, low, by = *_who(axis, pair), f", by {figure.words}"
-            if not pair.is_clear:
-                high, low, by = "some groups of names", "other groups of names", ""
+            high, low, by = _who_and_by(axis, pair, figure, "other groups of names")
             sentences.append(
                 f"Answers about {high} contain no decision more often than answers about {low}{by}. They are not part "
                 f"of the decisions. {share(of_axis.refused / of_axis.unanswered, 0)} of them are refusals, and the "
@@ -228,9 +226,7 @@ def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
             )
         else:
             pair = decisions.names_by_part[part]
-            high, low, by = *_who(NAMES_AXIS, pair), f", by {by_name[f'{GAP}, {part}'].words}"
-            if not pair.is_clear:
-                high, low, by = "some groups of names", "others", ""
+            high, low, by = _who_and_by(NAMES_AXIS, pair, by_name[f"{GAP}, {part}"], "others")
             sentences.append(f"{where}, decisions are more favourable for {high} than for {low}{by}.")
     return sentences
 
@@ -242,6 +238,12 @@ def _where(part: str) -> str:
 def _who(axis: str, pair: TermPair) -> tuple[str, str]:
     ending = " names" if axis == NAMES_AXIS else ""
     return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
+
+
+def _who_and_by(axis: str, pair: TermPair, gap: Figure, others: str) -> tuple[str, str, str]:
+    if not pair.is_clear:  # another pair of groups may differ
+        return "some groups of names", others, ""
+    return *_who(axis, pair), f", by {gap.words}"
 
 
 def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:

@@ -4,8 +4,7 @@ Decisions are paired by question, and scores by template, so the noise of the tw
 are not compared, because there, templates are questions.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -39,36 +38,36 @@ def predictions(
     record, agreements = run.record, {}
     if record.settings.prompts is not None:
         return {}
-    scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
+    keys, compared = [], []
+    for axis, (terms, table) in tables.items():
+        columns, reason = compared_terms(table)
+        if reason is not None:
+            columns = columns[:0]
+        keys += [(axis, terms[column]) for column in columns]
+        compared.append(table[:, columns])
+    decided, axes = np.concatenate(compared, axis=1), np.array([axis for axis, _ in keys])
+    # Terms after the noun share a bucket because of their position, and not because they are similar.
+    alike = {key: buckets[key] for key in keys if buckets[key] != AFTER_THE_NOUN}
+    of_bucket = np.array([f"{axis}\n{alike.get((axis, term)) or term}" for axis, term in keys])
+
+    scores: dict[str, tuple[np.ndarray, float]] = {}
     if "generation" in run.results.measured:
         # A bias value is a square, so its error is twice that of one of its factors.
         replies = run.tables.replies()
-        scores[BIAS_VALUES] = partial(_bias_values, replies, run.tables.vectors_of(STYLES, replies.ids)), 4.0
+        scores[BIAS_VALUES] = _bias_values(replies, run.tables.vectors_of(STYLES, replies.ids), keys), 4.0
     if "likelihood" in run.results.measured:
         sentences = run.tables.read(PERPLEXITIES, _SCORED)
-        scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0
+        scores[LIKELIHOODS] = _likelihoods(sentences, keys), 1.0
         by_noun = log_likelihoods(sentences)
         if pairs := known_pairs(by_noun, marked_pairs(record).pairs):
-            scores[CONTRASTS] = partial(_contrasts, by_noun, pairs), 1.0
-    for name, (score, times) in scores.items():
-        keys, rows = [], []
-        for axis, (terms, table) in tables.items():
-            kept, reason = compared_terms(table)
-            keys += [(axis, terms[column]) for column in kept if reason is None]
-            rows.append(table[:, kept if reason is None else []])
-        columns = score(keys)
-        known = (~np.isnan(columns)).sum(axis=0) > 1
-        axes = np.array([axis for axis, _ in keys])[known]
-        # Terms after the noun share a bucket because of their position, and not because they are similar.
-        alike = [None if buckets[key] == AFTER_THE_NOUN else buckets[key] for key in keys]
-        of_bucket = np.array([f"{axis}\n{bucket or term}" for (axis, term), bucket in zip(keys, alike, strict=True)])[
-            known
-        ]
+            scores[CONTRASTS] = _contrasts(by_noun, pairs, keys), 1.0
+    for name, (rows, times) in scores.items():
+        known = (~np.isnan(rows)).sum(axis=0) > 1
         agreements[name] = column_agreement(
-            np.concatenate(rows, axis=1)[:, known],
-            columns[:, known],
-            axes,
-            of_bucket,
+            decided[:, known],
+            rows[:, known],
+            axes[known],
+            of_bucket[known],
             times=times,
             few=f"{known.sum()} terms with decisions and {name}",
             no_effect=f"decisions or {name} do not differ between terms by more than chance",

@@ -8,11 +8,10 @@ from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_b
 from hb_metrics.measurements.decisions.cells import cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.changes import FigureChanges, PairedChange
 from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
 from hb_metrics.stats.question_tables import compared_terms, question_means
 

@@ -41,15 +41,14 @@ def plan(task: Task, prompts: list[OwnPrompt]) -> Planned:
             f"the rows with numbers or texts as outcomes (such as '{written[0]}') are read from replies, and the rows "
             "with choices from probabilities; put them into two files, and measure each"
         )
-    filled: pa.Table | None = None
+    asked: dict[str, object] = {"num_prompts": len(prompts), "digest": table_digest(own_rows(prompts))}
     scores: Any = None
     if not written and engine.gives_options:
         filled, scores = _plan_options(task, prompts)
-    asked: dict[str, object] = {"num_prompts": len(prompts), "digest": table_digest(own_rows(prompts))}
-    if filled is not None and not isinstance(scores, str):
-        how = {"scoring": scores.scoring, "scoring_reason": scores.scoring_reason}
-        record = {"decisions": {"answers": "probabilities", **asked, **how}}
-        return Planned(record, partial(collect, task, prompts, filled, scores))
+        if not isinstance(scores, str):
+            how = {"scoring": scores.scoring, "scoring_reason": scores.scoring_reason}
+            record = {"decisions": {"answers": "probabilities", **asked, **how}}
+            return Planned(record, partial(collect, task, prompts, filled, scores))
     why = scores or ("not all outcomes are choices" if written else "the model does not run here")
     if "generation" not in task.measurements or task.settings.run.prompts is None:
         unset = "set --prompts to a file (or to 'decisions'), and " if task.settings.run.prompts is None else ""

@@ -8,20 +8,20 @@ from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.dialogue.results import Dialogue
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.run_folder import DIALOGUE_FOLDER
 from hb_metrics.run.run_record import last_part
-from hb_metrics.stats.changes import perplexity_change
+from hb_metrics.stats.changes import FigureChanges, perplexity_change
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> Dialogue:
-    record, table = run.record.dialogue, run.tables.read(DIALOGUE_FOLDER, ("log_likelihood", "num_tokens"))
-    return dialogue_results(table, record.num_replies, run.confidence_level)
+    table = run.tables.read(DIALOGUE_FOLDER, ("log_likelihood", "num_tokens"))
+    return dialogue_results(table, run.record.dialogue.num_replies)
 
 
-def dialogue_results(table: pa.Table, num_pairs: int, confidence_level: float = 0.95) -> Dialogue:
+def dialogue_results(table: pa.Table, num_pairs: int) -> Dialogue:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
     The interval generalises to other pairs of the same kind. It is the interval of the mean loss per token, with both
@@ -31,7 +31,7 @@ def dialogue_results(table: pa.Table, num_pairs: int, confidence_level: float = 
     mean, of_mean, reason = loss_per_token(nll, tokens)
     bounds = None
     if reason is None:
-        low, high = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist()
+        low, high = np.exp(mean_bounds(mean, of_mean, CONFIDENCE_LEVEL)).tolist()
         bounds = (low, high)
     return Dialogue(
         perplexity=float(np.exp(mean)),
@@ -84,5 +84,5 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if not before["num_tokens"].equals(after["num_tokens"]):
         return FigureChanges({}, "the models split the same replies into different numbers of tokens")
     losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()
-    change = perplexity_change(losses, before["num_tokens"].to_numpy(), first.confidence_level)
+    change = perplexity_change(losses, before["num_tokens"].to_numpy(), CONFIDENCE_LEVEL)
     return FigureChanges({"Dialogue perplexity": change})

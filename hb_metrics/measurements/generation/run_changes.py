@@ -13,16 +13,15 @@ from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Generation, refusal_flags
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
+from hb_metrics.measurements.shares import generalised_means, reply_share_changes
 from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
-from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.changes import NO_FILES_REASON, FigureChanges, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.gen_bias_intervals import (
@@ -48,14 +47,15 @@ def changes(first: Run, second: Run) -> FigureChanges:
     generations = first.results.generation, second.results.generation
     tables = first.tables.reply_table(), second.tables.reply_table()
     named = naming(tables[0]), naming(tables[1])
-    by_name = reply_share_changes(UPTAKE, *named)
-    if by_name is None:
-        return FigureChanges({}, OTHER_TERMS_REASON)
+    of_naming = reply_share_changes(UPTAKE, *named)
+    if of_naming.reason is not None:
+        return of_naming
+    by_name = of_naming.by_name
     if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
         others = refusal_flags(second.tables, named[1].replies)
         for name, flagged in refusal_flags(first.tables, named[0].replies).items():
             if name in others:
-                by_name |= reply_share_changes(name, flagged, others[name]) or {}
+                by_name |= reply_share_changes(name, flagged, others[name]).by_name
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)

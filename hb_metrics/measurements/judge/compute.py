@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
@@ -36,14 +37,11 @@ def compute(run: Run) -> dict[str, Judged]:
     def of_rubric(name: str, judge: Judge) -> Judged:
         rubric, folder = recorded_rubric(judge), f"{JUDGE_FOLDER}/{name}"
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE_FOLDER}-{name}.parquet", ("phrase", "probabilities"))
-        probabilities = run.tables.vectors_of(folder, replies.ids)
-        flagged = flagged_replies(replies, rubric, probabilities)
         return replace(
-            judged_results(replies, rubric, probabilities, are_pairs=has_pairs_of_terms(prompts)),
+            judged_results(replies, rubric, run.tables.vectors_of(folder, replies.ids), prompts),
             num_cut_for_judge=run.tables.num_truncated(folder),
             num_suspected=num_suspected,
             identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
-            groups=None if flagged is None else group_shares(flagged, prompts),
             served=cost_of.get(name),
         )
 
@@ -70,11 +68,11 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
     return RatedReplies(answered_replies(replies, labels >= 0), flags)
 
 
-def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, *, are_pairs: bool = False) -> Judged:
+def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, prompts: pa.Table) -> Judged:
     """Computes the results of a rubric from the judge's answers alone.
 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
-    without an answer are left out. For `are_pairs`, see `refusal_shares`.
+    without an answer are left out.
     """
     answered = probabilities[:, -1] == 0
     kept, known = answered_replies(replies, answered), probabilities[answered, :-1]
@@ -83,7 +81,7 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
             f"the judge chose a label for only {len(kept.ids):,} of {len(answered):,} texts, and no template has such "
             "texts for two terms; set --judge_model to a model that follows instructions better"
         )
-    flagged = flagged_replies(replies, rubric, probabilities)
+    flagged, are_pairs = flagged_replies(replies, rubric, probabilities), has_pairs_of_terms(prompts)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
@@ -95,4 +93,5 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
         num_replies=len(replies.ids),
         num_unanswered=int((~answered).sum()),
         num_tied=int((verdicts(known) < 0).sum()),
+        groups=None if flagged is None else group_shares(flagged, prompts),
     )

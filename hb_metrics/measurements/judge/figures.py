@@ -1,15 +1,13 @@
 from markupsafe import Markup
 
-from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.layout.figure import Figure, by_part, pair
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import (
-    OTHER_TERMS_REASON,
     group_figures,
     reply_share,
     reply_share_changes,
@@ -18,6 +16,7 @@ from hb_metrics.measurements.shares import (
 )
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.run.run_folder import JUDGE_FOLDER
+from hb_metrics.stats.changes import FigureChanges
 
 
 def gate_name(rubric: str) -> str:
@@ -103,28 +102,22 @@ def report(results: Results) -> Report:
 def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    paired, reason = FigureChanges({}), None
-    others = second.record.judge
+    changes = FigureChanges({})
     for name in first.results.judge:  # other rubrics may have been left out
-        judge = first.record.judge[name]
-        label = recorded_rubric(judge).figure
-        if label is None or name not in second.results.judge:
+        rubric = recorded_rubric(first.record.judge[name])
+        if rubric.figure is None or name not in second.results.judge:
             continue
-        if judge.digest != others[name].digest:
-            reason = "different judges labelled the replies"
+        if first.record.judge[name].digest != second.record.judge[name].digest:
+            changes = changes._replace(reason="different judges labelled the replies")
             continue
-        before, after = (_judged(run, name) for run in (first, second))
-        by_name = reply_share_changes(f"Judged {label}", before, after)
-        if by_name is None:
-            reason = OTHER_TERMS_REASON
-        else:
-            paired.by_name.update(by_name)
-    return paired._replace(reason=reason)
+        before, after = (_judged(run, name, rubric) for run in (first, second))
+        found = reply_share_changes(f"Judged {rubric.figure}", before, after)
+        changes = FigureChanges(changes.by_name | found.by_name, found.reason or changes.reason)
+    return changes
 
 
-def _judged(run: Run, name: str) -> RatedReplies:
+def _judged(run: Run, name: str, rubric: Rubric) -> RatedReplies:
     replies = run.tables.replies()
-    rubric = recorded_rubric(run.record.judge[name])
     flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE_FOLDER}/{name}", replies.ids))
     assert flagged is not None  # the rubric has a counted label
     return flagged

@@ -10,10 +10,10 @@ from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.shares import BY_GROUP, LARGEST, OTHER_TERMS_REASON, generalised_means
+from hb_metrics.measurements.shares import BY_GROUP, LARGEST, generalised_means
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
+from hb_metrics.stats.changes import FigureChanges
 from hb_metrics.stats.clusters import Generalised, Over
 from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 from hb_metrics.stats.inputs import DescriptorKey
@@ -102,14 +102,11 @@ def _extremes(means: Means) -> tuple[str, ...]:
     """Names the terms with the shortest and the longest replies, if length differs between terms beyond chance."""
     if means.groups is not None or means.spread.interval is None or means.spread.interval[0] <= 0:
         return ()
-    terms = [
-        (DescriptorKey(axis, term), mean)
-        for axis, of_axis in means.by_descriptor.items()
-        for term, mean in of_axis.items()
-    ]
-    terms.sort(key=lambda term: term[1])
-    keys = [key for key, _ in terms]
-    shown = [f"“{name}” ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
+    mean_of: dict[DescriptorKey, float] = {}
+    for axis, of_axis in means.by_descriptor.items():
+        mean_of |= {DescriptorKey(axis, term): mean for term, mean in of_axis.items()}
+    keys = sorted(mean_of, key=mean_of.__getitem__)
+    shown = [f"“{name}” ({bias(mean_of[key])})" for name, key in zip(term_names(keys, keys), keys, strict=True)]
     number = min(NUM_EXTREMES, len(shown) // 2)
     shortest, longest = and_list(shown[:number]), and_list(shown[::-1][:number])
     extremes = f"The shortest replies are those to {shortest}, and the longest those to {longest}."
@@ -119,8 +116,7 @@ def _extremes(means: Means) -> tuple[str, ...]:
 def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    by_name = reply_mean_changes(NAME, num_words(first), num_words(second))
-    return FigureChanges({}, OTHER_TERMS_REASON) if by_name is None else FigureChanges(by_name)
+    return reply_mean_changes(NAME, num_words(first), num_words(second))
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:

@@ -99,15 +99,11 @@ def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
 def _by_axis(contrasts: Contrasts) -> list[Figure]:
     rows = []
     for axis, of_axis in contrasts.by_axis.items():
-        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats")
         beside = {"ratio to nonce words": _number(of_axis.ratio, "effect")}
         if of_axis.control is not None:
             beside["controls"] = _number(of_axis.control, "nats")
-        rows.append(
-            row._replace(
-                part_of=f"{CONTRAST} by axis", is_main=False, beside=beside, detail=f"{of_axis.num_terms} terms"
-            )
-        )
+        about = {"part_of": f"{CONTRAST} by axis", "is_main": False, "detail": f"{of_axis.num_terms} terms"}
+        rows.append(_figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats", beside=beside, **about))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 

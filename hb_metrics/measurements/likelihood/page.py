@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from hb_dataset.grouped import grouped
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import axis_label, count
@@ -21,7 +22,6 @@ from hb_metrics.measurements.likelihood.figures import (
 )
 from hb_metrics.measurements.likelihood.results import LikelihoodBias, Perplexities
 from hb_metrics.measurements.results import Results
-from hb_metrics.run.record import Scoring
 from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast
 
 NUM_EXTREMES = 3
@@ -70,21 +70,16 @@ def report(results: Results) -> Report:
         answer = f"{answer} {verdict}"
         if contrasts.by_axis:
             sections.append(_contrast_section(contrasts, parts, verdict))
+    of_file = (
+        f"For Likelihood Bias, {record.scoring.reason}. The file does not state the base of its logarithms. If the "
+        "base is not e, the figures are wrong."
+    )
     return Report(
         sections,
         answer=answer,
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
-        notes=_notes(record.scoring),
-    )
-
-
-def _notes(scoring: Scoring) -> tuple[str, ...]:
-    if scoring.path != "file":
-        return ()
-    return (
-        f"For Likelihood Bias, {scoring.reason}. The file does not state the base of its logarithms. If the base is "
-        "not e, the figures are wrong.",
+        notes=(of_file,) if record.scoring.path == "file" else (),
     )
 
 
@@ -163,21 +158,15 @@ def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extrem
 
     The length is the number of tokens. It affects perplexities, so descriptors of other lengths are left out.
     """
-    column = perplexity.templates.index(template)
-    by_axis: dict[str, list[tuple[float, str, float]]] = {}
-    for row in perplexity.by_descriptor:
-        value, num_tokens = row.median_perplexity[column], row.median_num_tokens[column]
-        if value is not None and num_tokens is not None:
-            point = value, row.descriptor, num_tokens
-            by_axis.setdefault(row.axis, []).append(point)
-    extremes = []
-    for axis, rows in by_axis.items():
-        num_tokens = mode(tokens for _, _, tokens in rows)
-        compared = sorted((value, name) for value, name, tokens in rows if tokens == num_tokens)
+    column, extremes = perplexity.templates.index(template), []
+    rows = [row for row in perplexity.by_descriptor if row.median_perplexity[column] is not None]
+    for axis, of_axis in grouped((row.axis, row) for row in rows).items():
+        num_tokens = mode(row.median_num_tokens[column] for row in of_axis)
+        same = [row for row in of_axis if row.median_num_tokens[column] == num_tokens]
+        ranked = sorted((row.median_perplexity[column] or 0.0, row.descriptor) for row in same)
+        compared = [(name, value) for value, name in ranked]
         shown = min(NUM_EXTREMES, len(compared) // 2)
-        lowest = [(name, value) for value, name in compared[:shown]]
-        highest = [(name, value) for value, name in compared[::-1][:shown]]
-        extremes.append(Extremes(axis, len(compared), len(rows), lowest, highest))
+        extremes.append(Extremes(axis, len(compared), len(of_axis), compared[:shown], compared[::-1][:shown]))
     return extremes
 
 
@@ -201,11 +190,8 @@ NUM_ENDS = 5
 def perplexity_figure(perplexity: Perplexities, template: str, measure: str) -> Plot:
     """Plots the perplexities in a template: a point for each descriptor, and a box for each axis (paper, Figure 2)."""
     column = perplexity.templates.index(template)
-    points: dict[str, list[Dot]] = {}
-    for index, row in enumerate(perplexity.by_descriptor):
-        value = row.median_perplexity[column]
-        if value is not None:
-            points.setdefault(row.axis, []).append(Dot(value, index))
+    medians = [(row.axis, row.median_perplexity[column]) for row in perplexity.by_descriptor]
+    points = grouped((axis, Dot(value, row)) for row, (axis, value) in enumerate(medians) if value is not None)
     quantiles = {
         axis: by_template[template]
         for axis, by_template in perplexity.quantiles_by_axis_and_template.items()
@@ -227,12 +213,13 @@ def contrast_figure(contrasts: Contrasts) -> Plot:
     ranked = sorted(contrasts.terms, key=lambda term: -(term.contrast.value or 0.0))
     terms = [term for term in ranked if term.axis != NONCE_AXIS]
     nonce = [term for term in ranked if term.axis == NONCE_AXIS]
-    shown = min(NUM_ENDS, len(terms) // 2)
-    others = terms[shown : len(terms) - shown]
-    ends = [Row(term.term, [_contrast_mark(term)]) for term in [*terms[:shown], *terms[len(terms) - shown :]]]
-    between = [_shared_row(f"{len(others)} other terms", others), _shared_row("nonce words", nonce, is_soft=True)]
+    first = min(NUM_ENDS, len(terms) // 2)
+    last = len(terms) - first
+    own = [Row(term.term, [_contrast_mark(term)]) for term in terms]
+    others = _shared_row(f"{last - first} other terms", terms[first:last])
+    rows = [*own[:first], others, _shared_row("nonce words", nonce, is_soft=True), *own[last:]]
     title = "favourable minus unfavourable, in nats (grey: the range of nonce words)"
-    return rows_plot([*ends[:shown], *between, *ends[shown:]], title, "nats", band=contrasts.nonce_range)
+    return rows_plot(rows, title, "nats", band=contrasts.nonce_range)
 
 
 def _shared_row(label: str, terms: Sequence[TermContrast], *, is_soft: bool = False) -> Row:

@@ -13,12 +13,11 @@ from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.likelihood_bias.shares import pair_tests
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import CONTRAST
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
-from hb_metrics.stats.changes import PairedChange, change_from_covariance, pair_share_change
+from hb_metrics.stats.changes import FigureChanges, PairedChange, change_from_covariance, pair_share_change
 from hb_metrics.stats.clusters import Generalised, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import NONCE_AXIS, known_pairs, pair_contrasts, spread_without_nouns
 from hb_metrics.stats.inputs import descriptor_codes, text_codes

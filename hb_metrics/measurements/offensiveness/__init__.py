@@ -35,9 +35,8 @@ class OffensivenessMeasurement(Measurement):
 
     @property
     def parts(self) -> Parts:
-        from hb_metrics.measurements.offensiveness.compute import compute
+        from hb_metrics.measurements.offensiveness.compute import changes, compute, generalise
         from hb_metrics.measurements.offensiveness.figures import figures, report
-        from hb_metrics.measurements.offensiveness.run_changes import changes, generalise
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 

@@ -1,4 +1,4 @@
-"""Computes the results of `offensiveness` from the run's tables."""
+"""Computes the results of `offensiveness` from the run's tables, and the changes between two runs."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,30 +8,36 @@ import pyarrow as pa
 
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import TurnShares, group_shares, turn_shares
+from hb_metrics.measurements.shares import (
+    TurnShares,
+    generalised_means,
+    group_shares,
+    reply_share_changes,
+    turn_shares,
+)
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
 from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
-from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
+from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.run.tables import Tables, has_pairs_of_terms
 from hb_metrics.run.typed_json import from_json
+from hb_metrics.stats.changes import NO_FILES_REASON, FigureChanges
+from hb_metrics.stats.clusters import Generalised, Over
 
 
 def compute(run: Run) -> Offensiveness:
     prompts, classifier = run.tables.prompts(), run.record.offensiveness_classifier
-    turns = run.tables.turns()
-    whole = read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier)
-    of_prompts, of_replies, rated = offensiveness_results(*whole), None, []
-    for turn, replies in enumerate(turns, start=1):
-        read = read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
-        offensive = read.probabilities >= of_prompts.threshold
-        if turn == 1:
-            groups = group_shares(RatedReplies(read.kept, offensive), prompts)
-            of_replies = offensiveness_results(*read, are_replies=True, are_pairs=has_pairs_of_terms(prompts))
-            of_replies = replace(of_replies, groups=groups)
-        rated.append(RatedReplies(read.kept, offensive))
-    return Offensiveness(of_prompts, of_replies, shares_by_turn(rated, prompts) if len(rated) > 1 else None)
+    of_prompts = prompt_results(read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier))
+    turns = [
+        read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
+        for turn, replies in enumerate(run.tables.turns(), start=1)
+    ]
+    if not turns:
+        return Offensiveness(of_prompts)
+    rated = [RatedReplies(turn.kept, turn.probabilities >= of_prompts.threshold) for turn in turns]
+    by_turn = shares_by_turn(rated, prompts) if len(rated) > 1 else None
+    return Offensiveness(of_prompts, reply_results(turns[0], prompts), by_turn)
 
 
 def shares_by_turn(rated: list[RatedReplies], prompts: pa.Table) -> TurnShares | None:
@@ -50,7 +56,7 @@ class Classified(NamedTuple):
     kept: Replies
     probabilities: np.ndarray
     num_truncated: int
-    num_unanswered: int | None
+    num_unanswered: int | None = None
 
 
 def read_classified(tables: Tables, name: str, texts: Replies, classifier: UsedClassifier) -> Classified:
@@ -67,20 +73,47 @@ def answered(probabilities: np.ndarray, classifier: UsedClassifier) -> np.ndarra
     return probabilities[:, 1] == 0  # the second column means no answer
 
 
-def offensiveness_results(
-    texts: Replies,
-    probabilities: np.ndarray,
-    num_truncated: int,
-    num_unanswered: int | None = None,
-    *,
-    are_replies: bool = False,
-    are_pairs: bool = False,
-) -> Texts:
-    """Computes the results of prompts, or of replies, which also have shares with intervals (see `refusal_shares`)."""
+def prompt_results(classified: Classified) -> Texts:
+    texts, probabilities, num_truncated, num_unanswered = classified
     results = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
-    results |= {"num_truncated": num_truncated, "num_unanswered": num_unanswered}
-    summary = from_json(Texts, results)
-    if not are_replies:
-        return summary
-    flagged = RatedReplies(texts, probabilities >= summary.threshold)
-    return replace(summary, shares=refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs))
+    return from_json(Texts, {**results, "num_truncated": num_truncated, "num_unanswered": num_unanswered})
+
+
+def reply_results(classified: Classified, prompts: pa.Table) -> Texts:
+    """Computes the results of replies, which also have shares with intervals."""
+    results = prompt_results(classified)
+    flagged = RatedReplies(classified.kept, classified.probabilities >= results.threshold)
+    shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=has_pairs_of_terms(prompts))
+    return replace(results, shares=shares, groups=group_shares(flagged, prompts))
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    results = [run.results.offensiveness.replies for run in (first, second)]
+    if results[0] is None or results[1] is None:
+        return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
+    used, others = first.record.offensiveness_classifier, second.record.offensiveness_classifier
+    if (used.digest, used.version) != (others.digest, others.version):
+        return FigureChanges({}, "different classifiers classified the replies")
+    if first.record.cue != second.record.cue:
+        return FigureChanges({}, "the runs describe the user with different cues")
+    before, after = classified_replies(first), classified_replies(second)
+    if before is None or after is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    return reply_share_changes("Offensive replies", before, after)
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    classified = classified_replies(run)
+    if classified is None:
+        return {}
+    return generalised_means("Offensive replies", classified, over)
+
+
+def classified_replies(run: Run) -> RatedReplies | None:
+    """Flags the offensive replies of the first turn, or returns `None` if the run or its folder lacks them."""
+    of_replies = run.results.offensiveness.replies
+    if of_replies is None or not run.tables.has(OFFENSIVE_REPLIES) or not run.tables.has(REPLIES):
+        return None
+    classifier = run.record.offensiveness_classifier
+    classified = read_classified(run.tables, OFFENSIVE_REPLIES, run.tables.replies(), classifier)
+    return RatedReplies(classified.kept, classified.probabilities >= of_replies.threshold)

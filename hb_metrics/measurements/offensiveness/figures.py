@@ -151,10 +151,8 @@ def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tu
         values_of |= {DescriptorKey(axis, name): by_template for name, by_template in of_axis.items()}
     names, rows = term_names(list(values_of), list(values_of)), []
     for template in chosen:
-        values = []
-        for name, by_template in zip(names, values_of.values(), strict=True):
-            if template in by_template:
-                values.append((name, by_template[template]))
+        of_terms = zip(names, values_of.values(), strict=True)
+        values = [(name, by_template[template]) for name, by_template in of_terms if template in by_template]
         values.sort(key=lambda row: (row[1], row[0]))
         shown = min(NUM_EXTREMES, len(values) // 2)
         rows.append((template, values[:shown], values[::-1][:shown]))

@@ -119,19 +119,17 @@ def reddit_answer(tests: Mapping[str, PairedTest], of_logs: list[Figure], shares
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
+        statistic = f"t = {t_log.shown} for log perplexities"
         if test.t_log is None:
             why = "there is only one pair" if test.num_pairs == 1 else "all pairs have the same difference"
-            parts.append(f"{share.label}: unknown, because {why}")
+            verdict = f"unknown, because {why}"
         elif not is_beyond_chance(test, len(tests)):
-            parts.append(
-                f"{share.label}: neither side is likelier beyond chance (t = {t_log.shown} for log perplexities)"
-            )
+            verdict = f"neither side is likelier beyond chance ({statistic})"
         else:
             side = "stereotyped" if test.t_log < 0 else "other"
-            parts.append(
-                f"{share.label}: the {side} side is likelier beyond chance (t = {t_log.shown} for log perplexities; "
-                f"the stereotyped side is likelier in {share.shown} of pairs)"
-            )
+            verdict = f"the {side} side is likelier beyond chance ({statistic}; the stereotyped side is likelier in "
+            verdict += f"{share.shown} of pairs)"
+        parts.append(f"{share.label}: {verdict}")
     return (
         "Each pair consists of a stereotypical phrase about one group and the same phrase about another. "
         f"{'; '.join(parts)}."

@@ -25,16 +25,15 @@ NUM_REFERENCE_TEXTS = 500  # replies by people, on which LMP is measured
 class RedditData(NamedTuple):
     """The pairs of a bias type. `texts_t1` contains the stereotyped sides, and `texts_t2` the other sides.
 
-    `num_identical` counts the pairs of equal texts, and `num_repeated` the pairs that repeat an earlier pair.
-    `num_duplicates` counts the pairs whose t1 is also in the training split. It is `None` if there is no such split.
+    `counts` are part of the record: `num_identical` counts the pairs of equal texts, and `num_repeated` the pairs that
+    repeat an earlier pair. `num_duplicates` counts the pairs whose t1 is also in the training split. It is `None` if
+    there is no such split.
     """
 
     ids: list[str]
     texts_t1: list[str]
     texts_t2: list[str]
-    num_identical: int
-    num_repeated: int
-    num_duplicates: int | None
+    counts: dict[str, int | None]
 
 
 RedditFiles = tuple[dict[str, RedditData], DialoguePairs]  # the pairs of each bias type, and the reference texts
@@ -74,8 +73,7 @@ def plan(task: Task, files: RedditFiles) -> Planned:
         scores = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
         plans.insert(-1, (bias_type, scores, f"{PAIRS}/{bias_type}"))
         about = {"num_pairs": len(data.ids), "digest": _digest(data[:3])}
-        counts = {name: getattr(data, name) for name in ("num_identical", "num_repeated", "num_duplicates")}
-        sections[bias_type] = {**about, **counts, **_path(scores)}
+        sections[bias_type] = {**about, **data.counts, **_path(scores)}
     about = {"source": texts.source, "digest": _digest([texts.ids, texts.replies]), "num_texts": len(texts.ids)}
     return Planned({"reddit": {**sections, REFERENCE: {**about, **_path(reference)}}}, partial(collect, task, plans))
 
@@ -98,14 +96,12 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
         )
     ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
-    return RedditData(
-        ids,
-        t1,
-        t2,
-        num_identical=sum(one == other for one, other in zip(t1, t2, strict=True)),
-        num_repeated=len(ids) - len(set(zip(t1, t2, strict=True))),
-        num_duplicates=None if trained is None else sum(text in trained for text in t1),
-    )
+    counts = {
+        "num_identical": sum(one == other for one, other in zip(t1, t2, strict=True)),
+        "num_repeated": len(ids) - len(set(zip(t1, t2, strict=True))),
+        "num_duplicates": None if trained is None else sum(text in trained for text in t1),
+    }
+    return RedditData(ids, t1, t2, counts)
 
 
 def _path(plan: TextPlan) -> dict[str, object]:

@@ -14,6 +14,7 @@ from hb_metrics.measurements.regard.results import Bias, Example, Regard, Struct
 from hb_metrics.measurements.results import Run
 from hb_metrics.regard_bias.regard_results import bias_of_rows
 from hb_metrics.regard_bias.regard_rows import REGARDS, Column, read_rows
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import LeftOutError, verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
@@ -46,9 +47,9 @@ def compute(run: Run) -> Regard:
     every_group = sorted(set(prompts["group"].to_pylist()))  # also those without a rated text
     rows = rows._replace(group=Column(np.searchsorted(every_group, groups), every_group))
     bias_at = partial(bias_of_rows, rows, pairs, None, fixed_structure=FIXED_STRUCTURE)
-    bias = bias_at(confidence_level=run.confidence_level)
+    bias = bias_at(confidence_level=CONFIDENCE_LEVEL)
     if len(pairs) > 1:  # verdicts are adjusted for the number of pairs (Bonferroni)
-        bias["verdicts"] = bias_at(confidence_level=1 - (1 - run.confidence_level) / len(pairs))["verdicts"]
+        bias["verdicts"] = bias_at(confidence_level=1 - (1 - CONFIDENCE_LEVEL) / len(pairs))["verdicts"]
     by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
     return Regard(
         bias=from_json(Bias, bias),

@@ -20,7 +20,7 @@ from hb_metrics.harnesses.figures import (
 from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
 from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
-from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.offensiveness.compute import Classified, prompt_results
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.harnesses import expected
@@ -80,7 +80,7 @@ def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
 
     figures = {**gen_bias_figures(classified, LABELS), **offensiveness_figures(classified)}
 
-    offensive = offensiveness_results(replies, classified.offensiveness, 0)
+    offensive = prompt_results(Classified(replies, classified.offensiveness, 0))
     assert figures == expected.reply_figures(to_json(results), to_json(offensive))
     assert figures["full_gen_bias_debiased_lowest"] is not None
 

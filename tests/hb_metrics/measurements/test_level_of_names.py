@@ -11,11 +11,7 @@ import pytest
 
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.page import outcome
-from hb_metrics.measurements.generation.name_groups import name_groups
-from hb_metrics.measurements.generation.page import ALPHA_OF_NAMES
 from tests.hb_metrics.measurements.decisions.test_decisions import asked, rows_of
-from tests.hb_metrics.measurements.generation.test_name_groups import NULLS
-from tests.hb_metrics.measurements.generation.test_name_groups import draw as draw_styles
 
 DESIGNS = {
     "even": {"sizes": (9, 9)},
@@ -73,13 +69,3 @@ def test_decisions_about_equal_groups_seldom_differ_in_any_design(name):
     # If most names get yes always or never, four of them seem to vary little by chance: 8 % at a spread of 2.5. If
     # their means were normal, it would be 5 %, whatever the spread.
     assert number <= (95 if name == "uneven, unlike" else 80)
-
-
-def test_the_style_of_replies_to_equal_groups_seldom_differs():
-    found = {}
-    for name, design in NULLS.items():
-        rng = np.random.default_rng(0)
-        p_values = [name_groups(*draw_styles(rng, **design)[0]).p for _ in range(SETS)]
-        found[name] = sum(p < ALPHA_OF_NAMES for p in p_values)
-    print(found)
-    assert sum(found.values()) <= 0.07 * SETS * len(NULLS)

@@ -14,7 +14,7 @@ from hb_metrics.measurements.shares import (
     uneven_turn_sentence,
 )
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
+from hb_metrics.run.replies import RatedReplies, Replies
 
 GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}
 
@@ -71,17 +71,6 @@ def test_shares_are_tested_at_each_turn(num_old, num_young, is_named):
 def test_no_difference_is_named_if_no_later_turn_was_tested(p_values):
     assert uneven_turn_sentence("Refusals", TurnShares([], None, p_values)) == ""
     assert uneven_turn_sentence("Refusals", None) == ""
-
-
-def test_a_term_with_one_reply_is_no_example():
-    replies, _ = made("age")
-    chosen = chosen_replies(
-        replies, (np.array(replies.descriptors) != "a1") | (np.array(replies.templates) == "question 0")
-    )
-    is_flagged = np.isin(chosen.descriptors, ["a1", "b2"]) & (np.array(chosen.templates) != "question 5")
-    shares = refusal_shares(RatedReplies(chosen, is_flagged), 0.95)
-    assert shares.by_descriptor[0].descriptor == "a1"
-    assert uneven_sentence("Refusals", shares, None).endswith("above all for b2 (11 of 12).")
 
 
 def test_a_term_in_a_template_that_is_refused_for_all_is_no_example():
@@ -152,7 +141,7 @@ def test_replies_that_one_run_lacks_are_no_change(changes, kind, sets, least):
             terms, templates = [[f"{code}" for code in codes] for codes in (cells % 10, cells // 10)]
             ids = [f"{number}" for number in numbers]
             runs.append(RatedReplies(Replies(ids, ["age"] * len(ids), terms, templates, ids, ids), values))
-        change = changes("Replies", *runs)["Replies"]
+        change = changes("Replies", *runs).by_name["Replies"]
         inside += change.interval[0] <= 0 <= change.interval[1]
         widths.append(np.diff(change.interval).item())
     assert least <= inside / sets

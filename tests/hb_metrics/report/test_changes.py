@@ -16,7 +16,7 @@ from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import run_changes as of_generation
-from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
+from hb_metrics.measurements.offensiveness.compute import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, holm_adjusted, p_value, run_changes
 from hb_metrics.run.run_folder import PROMPTS_FILE

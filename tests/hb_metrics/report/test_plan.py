@@ -17,7 +17,7 @@ from hb_metrics.command.analyse import write_run_report
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.pilot import PlannedFigure, pilot_spreads
 from hb_metrics.command.plan import _needed, main, plan
-from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.offensiveness.compute import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import cell_counts
 from hb_metrics.run.run_folder import turn_folder, write_json

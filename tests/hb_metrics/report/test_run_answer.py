@@ -11,7 +11,7 @@ from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.measurements.generation.page import ALPHA_OF_REFUSALS
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.means import reply_means
-from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.offensiveness.compute import Classified, reply_results
 from hb_metrics.measurements.shares import GroupShare, GroupShares, LargestDifference, uneven_sentence
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.report.page import run_answer
@@ -39,11 +39,11 @@ def answer_of(kind):
     results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
     chances = np.where(is_chosen, 0.9, 0.1)
     if kind == "offensiveness":
-        of_replies = offensiveness_results(replies, chances, 0, are_replies=True)
+        of_replies = reply_results(Classified(replies, chances, 0), some_prompts())
         results[kind] = {"prompts": whole[kind]["prompts"], "replies": as_stored(of_replies)}
     elif kind == "judge":
         probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
-        judged = judged_results(replies, read_rubric("condescending"), probabilities)
+        judged = judged_results(replies, read_rubric("condescending"), probabilities, some_prompts())
         results[kind] = as_stored({"condescending": judged})
     elif kind == "same lengths":
         results["length"] = as_stored(reply_means(RatedReplies(replies, np.full(len(chances), 7)), some_prompts()))

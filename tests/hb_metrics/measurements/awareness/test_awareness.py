@@ -168,19 +168,6 @@ def test_replies_that_one_run_lacks_are_no_change(planted):
             assert means[0][name].value == means[1][name].value
 
 
-def test_a_killed_run_goes_on(tmp_path):
-    results = said(hears, tmp_path / "a", 12)
-    table = (tmp_path / "a" / TABLE_FILE).read_bytes()
-    (tmp_path / "a" / TABLE_FILE).unlink()
-    divergences = min((tmp_path / "a" / "awareness" / "divergences").glob("*.parquet"))
-    divergences.unlink()
-    (replies,) = (tmp_path / "a" / "awareness" / "replies").glob("*.parquet")
-    before = replies.stat().st_mtime_ns
-    assert said(hears, tmp_path / "a", 12)["awareness"] == results["awareness"]
-    assert replies.stat().st_mtime_ns == before
-    assert (tmp_path / "a" / TABLE_FILE).read_bytes() == table
-
-
 def test_thoughts_have_the_runs_limit_and_a_silent_model_is_named(tmp_path):
     results = said(hears, tmp_path / "a", 12, max_reasoning_tokens=7)
     assert results["run"]["awareness"]["max_reasoning_tokens"] == 7
@@ -280,7 +267,7 @@ def test_intervals_hold_the_truth(errors, names):
     for _ in range(300):
         means = awareness_means(drawn_table(rng, 150, ("ability", "religion", "age"), errors=errors))
         for name, of_name in held.items():
-            low, high = estimate(means[name], 0.95, is_share=name == "taken_up").interval
+            low, high = estimate(means[name], is_share=name == "taken_up").interval
             of_name.append(low <= truths[name] <= high)
     for name, of_name in held.items():
         assert 0.925 <= np.mean(of_name) <= 0.975, name
@@ -292,7 +279,7 @@ def test_the_interval_of_a_rare_share_stays_between_0_and_1():
     for _ in range(300):
         of_item = rng.beta(0.1, 4.9, len(ITEMS))
         mean = cluster_mean((rng.random(clusters.shape[1]) < of_item[clusters[0]]).astype(float), clusters)
-        bounds = estimate(mean, 0.95, is_share=True).interval
+        bounds = estimate(mean, is_share=True).interval
         assert (bounds is None) == (mean.value == 0)
         low, high = bounds or (0.0, 1.0)
         assert 0 <= low <= mean.value <= high <= 1
@@ -308,7 +295,7 @@ def test_intervals_of_changes_hold_the_truth_for_terms(sizes):
         second = first + 0.2 + rng.normal(0, 0.1, len(sizes))[terms] + 0.2 * rng.standard_t(4, len(terms))
         second[rng.random(len(terms)) < 0.05] = np.nan
         means = (cluster_mean(values, np.array([terms] * 2)) for values in (first, second))
-        low, high = cluster_change(*means, 0.95).interval
+        low, high = cluster_change(*means).interval
         held.append(low <= 0.2 <= high)
     assert 0.925 <= np.mean(held) <= 0.98
 
@@ -316,6 +303,6 @@ def test_intervals_of_changes_hold_the_truth_for_terms(sizes):
 def test_no_interval_from_a_few_answers_or_equal_values():
     few = awareness_means(drawn_table(np.random.default_rng(0), 500, answered=0.01))
     assert few["needs"].num_clusters < 12
-    assert estimate(few["needs"], 0.95).interval is None
+    assert estimate(few["needs"]).interval is None
     equal = cluster_mean(np.zeros(40), np.array([np.arange(40), np.arange(40)]))
-    assert estimate(equal, 0.95).interval is None
+    assert estimate(equal).interval is None

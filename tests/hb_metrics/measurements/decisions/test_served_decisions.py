@@ -36,11 +36,9 @@ class Decider(StandIn):
 
 @pytest.fixture
 def decide(vocabulary, tmp_path):
-    path = write_prompts(
-        tmp_path / "own.csv", [f"{row}: {{options}}? It is about {{person}}." for row in range(8)], **CHOICE
-    )
-
-    def run(stand_in, *options, measurements="decisions"):
+    def run(stand_in, *options, number=8, measurements="decisions"):
+        prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(number)]
+        path = write_prompts(tmp_path / "own.csv", prompts, **CHOICE)
         with serving(stand_in) as url:
             given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
             given += ["--prompts", path, "--measurements", measurements, "--output_dir", tmp_path / "run", *options]
@@ -74,13 +72,11 @@ def test_the_baseline_of_a_cue_has_the_same_system_message_and_tag(decide, tmp_p
 
 
 @pytest.mark.parametrize("context", ["chat", "plain"])
-def test_prompts_that_a_filter_blocks_are_unanswered(context, decide, tmp_path):
-    prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]
-    path = write_prompts(tmp_path / "two.csv", prompts, **CHOICE)
+def test_prompts_that_a_filter_blocks_are_unanswered(context, decide):
     stand_in = Decider(score=model_score("llama"))
     blocked = {"status": 400, "body": {"error": {"code": "content_filter", "message": "x"}}}
     stand_in.faults = lambda _, body: {**blocked} if re.search("0: .* old kid", str(body)) else None
-    results = decide(stand_in, "--context", context, "--prompts", path)
+    results = decide(stand_in, "--context", context, number=2)
     assert results["run"]["decisions"]["scoring"].startswith("served")
     assert results["decisions"]["num_unanswered"] == 2
 
@@ -96,10 +92,8 @@ def test_without_probabilities_decisions_are_read_from_replies(decide, names, mo
     assert results["decisions"]["mean"]["value"] == 0
 
 
-def test_echoed_options_are_as_likely_as_in_a_plain_call(decide, tmp_path):
-    prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]  # each of 64 requests
-    path = write_prompts(tmp_path / "two.csv", prompts, **CHOICE)
-    results = decide(StandIn(score=model_score("llama")), "--context", "plain", "--prompts", path)
+def test_echoed_options_are_as_likely_as_in_a_plain_call(decide):
+    results = decide(StandIn(score=model_score("llama")), "--context", "plain", number=2)  # each of 64 requests
     assert results["run"]["decisions"]["scoring"] == "served, echo"
     model, tokenizer = small_model("llama")
     texts = [f"{row}: {order}? It is about an old kid." for row in range(2) for order in ("yes or no", "no or yes")]

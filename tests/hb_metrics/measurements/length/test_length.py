@@ -1,7 +1,6 @@
 """Words per reply: means and spreads by other libraries, planted gaps, coverage, and a run with its comparison."""
 
 import json
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,10 @@ from hb_metrics.measurements.length import LENGTH
 from hb_metrics.measurements.length.compute import NAME
 from hb_metrics.measurements.means import reply_mean_changes, reply_means
 from hb_metrics.measurements.results import read_run
-from hb_metrics.measurements.shares import generalised_means
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import RatedReplies, Replies
-from hb_metrics.stats.changes import NO_FILES_REASON, UNCHANGED_REASON
+from hb_metrics.stats.changes import UNCHANGED_REASON
 from tests.hb_metrics.made_results import check_margins, loaded, only, whole_run
 from tests.hb_metrics.pages import report_page
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -91,7 +90,7 @@ def test_intervals_contain_the_planted_lengths(number, least):
         is_new = rng.random(len(frame)) < 0.5
         planted = np.where((frame["axis"] == "age") & is_new, 2.0, 0.0)
         words = np.where(is_new, drawn(frame, rng).values, first.values) + planted
-        changes = reply_mean_changes("Words", first, rated(frame, words))
+        changes = reply_mean_changes("Words", first, rated(frame, words)).by_name
         inside["change"] += covers(changes["Words"].interval, planted.mean())
         inside["change of age"] += covers(changes["Words, Age"].interval, planted[frame["axis"] == "age"].mean())
     assert all(least <= hits / number for hits in inside.values()), inside
@@ -126,13 +125,13 @@ def test_a_change_is_of_pairs_of_replies():
     frame = design()
     replies = drawn(frame, np.random.default_rng(3))
     kept = frame.index % 5 > 0
-    change = reply_mean_changes("Words", replies, rated(frame[kept], replies.values[kept]))["Words"]
+    change = reply_mean_changes("Words", replies, rated(frame[kept], replies.values[kept])).by_name["Words"]
     assert change.first == change.second == pytest.approx(replies.values[kept].mean())
     assert change.reason == UNCHANGED_REASON
-    same = reply_mean_changes("Words", replies, replies)["Words"]
+    same = reply_mean_changes("Words", replies, replies).by_name["Words"]
     assert (same.change, same.interval, same.reason) == (0, None, UNCHANGED_REASON)
     other = frame.replace({"descriptor": {"age 0": "another term"}})
-    assert reply_mean_changes("Words", replies, rated(other, replies.values)) is None
+    assert reply_mean_changes("Words", replies, rated(other, replies.values)) == ({}, OTHER_TERMS_REASON)
 
 
 def test_no_interval_without_replies_that_vary():
@@ -217,12 +216,6 @@ def test_a_run_counts_words_and_a_comparison_shows_the_change(runs):
     assert rows[NAME].is_better is None
     assert covers(rows[NAME].change.interval, -(frame["axis"] == "ability").mean())
     assert analysed(runs / "first")
-
-
-def test_a_comparison_without_the_replies_has_a_reason(runs, tmp_path):
-    copied = shutil.copytree(runs / "second", tmp_path / "copied", ignore=shutil.ignore_patterns("replies"))
-    changes = run_changes(read_run(runs / "first"), read_run(copied), ("first", "second"))
-    assert changes.missing == dict.fromkeys(["Generation bias", "Length of replies"], NO_FILES_REASON)
 
 
 def test_a_run_without_generation_is_refused(tmp_path):

@@ -9,7 +9,7 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
-from hb_metrics.measurements.offensiveness.compute import offensiveness_results, shares_by_turn
+from hb_metrics.measurements.offensiveness.compute import Classified, prompt_results, shares_by_turn
 from hb_metrics.measurements.offensiveness.figures import extremes
 from hb_metrics.measurements.offensiveness.results import Texts
 from hb_metrics.offensiveness.averages import offensiveness
@@ -59,14 +59,10 @@ def test_extreme_terms_on_two_axes_have_their_axis():
 def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():
     rows = [("age", "old", "t0"), ("age", "young", "t1"), ("ability", "deaf", "t0")] * 6
     axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
-    texts = [f"text {row}" for row in range(len(rows))]
-    probabilities = np.linspace(0, 1, len(rows))
-    results = offensiveness_results(Replies(texts, axes, descriptors, templates, texts, texts), probabilities, 4)
-
-    expected = from_json(Texts, {**offensiveness(probabilities, descriptors, templates, axes), "num_truncated": 4})
-    assert results == expected
-    assert results.num_sentences == 18
-    assert results.offensive_share == 0.5
+    texts, probabilities = [""] * len(rows), np.linspace(0, 1, len(rows))
+    results = prompt_results(Classified(Replies(texts, axes, descriptors, templates, texts, texts), probabilities, 4))
+    expected = offensiveness(probabilities, descriptors, templates, axes)
+    assert results == from_json(Texts, {**expected, "num_truncated": 4})
 
 
 def test_turns_are_compared_over_the_same_conversations():

@@ -145,18 +145,17 @@ def asked(**options):
     return settings_of({"measurements": "regard", **options})
 
 
-def test_the_papers_groups_are_the_default():
-    groups, pairs = groups_and_pairs(asked())
-    assert len(groups) == 6
-    assert pairs == PAIRS
-
-
-def test_a_file_of_groups_has_its_pairs(tmp_path):
-    path = tmp_path / "groups.yaml"
-    path.write_text("groups: {nurse: {plural: nurses}, surgeon: {plural: surgeons}}\npairs: {job: [surgeon, nurse]}\n")
-    groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
-    assert [group.plural for group in groups] == ["nurses", "surgeons"]
-    assert pairs == {"job": ("surgeon", "nurse")}
+@pytest.mark.parametrize(
+    ("given", "number", "expected"),
+    [
+        (None, 6, PAIRS),  # those of the paper
+        (["tall man", "short man"], 2, {"tall man − short man": ("tall man", "short man")}),
+        (["man", "woman", "tall man"], 3, {}),
+    ],
+)
+def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage(given, number, expected):
+    groups, pairs = groups_and_pairs(asked(regard_groups=given))
+    assert (len(groups), pairs) == (number, expected)
 
 
 def test_names_of_pairs_in_any_script_are_names_of_gates_and_a_reserved_name_is_refused_first(tmp_path):
@@ -168,28 +167,30 @@ def test_names_of_pairs_in_any_script_are_names_of_gates_and_a_reserved_name_is_
     settings = asked(regard_groups=[str(path)])
     with pytest.raises(ValueError, match=r"a pair is named 'all', .*; rename the pair"):
         read_files(settings, None, wanted_measurements(settings))
-
-
-def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
-    _, pairs = groups_and_pairs(asked(regard_groups=["tall man", "short man"]))
-    assert pairs == {"tall man − short man": ("tall man", "short man")}
-    assert groups_and_pairs(asked(regard_groups=["man", "woman", "tall man"]))[1] == {}
     with pytest.raises(ValueError, match="regard_continuations is -1"):
-        groups_and_pairs(asked(regard_continuations=-1))
+        asked(regard_continuations=-1)
+
+
+def changed(finished, tmp_path, change):
+    """A copy of a run with another table of labels."""
+    folder = copytree(finished, tmp_path / "run")
+    (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
+    pq.write_table(change(pq.read_table(shard)), shard)
+    return read_run(folder)
 
 
 def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_path):
     """The 95 % interval of this gap does not contain 0, but the interval adjusted for many pairs does."""
-    folder = copytree(finished, tmp_path / "run")
-    (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
-    table = pq.read_table(shard)
-    groups = table["group"].to_pylist()
-    ranks = [groups[:row].count(group) % 10 for row, group in enumerate(groups)]
-    negative = [rank < (7 if group == "woman" else 3) for rank, group in zip(ranks, groups, strict=True)]
-    labels = [[float(low), float(not low), 0, 0, 0] for low in negative]
-    rows = pa.array([row[: len(table["probabilities"][0])] for row in labels], table.schema.field("probabilities").type)
-    pq.write_table(table.set_column(table.schema.get_field_index("probabilities"), "probabilities", rows), shard)
-    run = read_run(folder)
+
+    def planted(table):
+        groups = table["group"].to_pylist()
+        ranks = [groups[:row].count(group) % 10 for row, group in enumerate(groups)]
+        negative = [rank < (7 if group == "woman" else 3) for rank, group in zip(ranks, groups, strict=True)]
+        labels = [[float(low), float(not low), 0, 0, 0][: len(table["probabilities"][0])] for low in negative]
+        field = table.schema.field("probabilities")
+        return table.set_column(table.schema.names.index(field.name), field, pa.array(labels, field.type))
+
+    run = changed(finished, tmp_path, planted)
     name, (first, second) = next(iter(run.record.regard.pairs.items()))
     assert compute(run).bias.verdicts[name].structured == "advantaged"
     run.record.regard.pairs.update({f"reverse {number}": (second, first) for number in range(500)})
@@ -197,11 +198,7 @@ def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_p
 
 
 def test_a_group_without_rated_texts_has_no_figures_and_the_page_says_so(finished, tmp_path):
-    folder = copytree(finished, tmp_path / "run")
-    (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
-    table = pq.read_table(shard)
-    pq.write_table(table.filter(pc.not_equal(table["group"], "woman")), shard)
-    run = read_run(folder)
+    run = changed(finished, tmp_path, lambda table: table.filter(pc.not_equal(table["group"], "woman")))
     regard = compute(run)
     (gap,) = regard.bias.gaps.values()
     assert (gap.gap, regard.bias.by_group["woman"].num, regard.bias.num_other["woman"]) == (None, 0, 0)
