@@ -152,34 +152,28 @@ def label_rows(
 
     `values` and `is_biased` are those of `tag_replies`.
     """
-    tagged = {tag: rendered_prompts(replies, loaded, made, tag) for tag in (BIAS, NO_BIAS)}
-    suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]
-    for row, prompt in enumerate(rendered_prompts(replies, loaded, made, None)):
-        for tag, prompts in tagged.items():
-            if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
-                name = replies["id"][row].as_py()
-                raise ValueError(f"the tag is not the last word of prompt {name}; measure again with --context plain")
     tags = [BIAS if biased else NO_BIAS for biased in is_biased]
-    columns = {
-        **{name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")},
-        "prompt": [tagged[tag][row] for row, tag in enumerate(tags)],
-        "completion": replies["reply"],
-        "tag": tags,
-        "bias_value": values,
-    }
-    return pa.table({name: columns[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA), suffix
+    prompts = rendered_prompts(replies, loaded, made, tags)
+    without_tags = rendered_prompts(replies, loaded, made, [None] * len(tags))
+    suffix = prompts[0].rpartition(f" {tags[0]}")[2]
+    for name, plain, prompt, tag in zip(replies["id"].to_pylist(), without_tags, prompts, tags, strict=True):
+        if not plain.endswith(suffix) or prompt != f"{plain.removesuffix(suffix)} {tag}{suffix}":
+            raise ValueError(f"the tag is not the last word of prompt {name}; measure again with --context plain")
+    columns: dict[str, Any] = dict(zip(replies.column_names, replies.columns, strict=True))
+    columns |= {"prompt": prompts, "completion": replies["reply"], "tag": tags, "bias_value": values}
+    return pa.table(columns, schema=ROW_SCHEMA), suffix
 
 
 def rendered_prompts(
-    replies: pa.Table, loaded: LoadedTokenizer, made: GenerationSettings, tag: str | None
+    replies: pa.Table, loaded: LoadedTokenizer, made: GenerationSettings, tags: Sequence[str | None]
 ) -> list[str]:
-    """Renders the model's input up to the start of each reply, with or without a tag. `made` are the run's settings.
+    """Renders the model's input up to the start of each reply, with its tag, if any. `made` are the run's settings.
 
     If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
     """
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     conversations = []
-    for row in replies.to_pylist():
+    for row, tag in zip(replies.to_pylist(), tags, strict=True):
         question = None if made.cue == "prompt" else row["question"]
         of_row = with_system(chat, row.get("system"))
         conversations.append(cue_messages(made.cue, row["text"], question, row["personas"], of_row, tag))

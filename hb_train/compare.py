@@ -118,7 +118,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Path]]:
     """Returns all steps but the report, beginning with the measurement before tuning, and the folders of the runs."""
-    folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
+    folder, config = Path(options.output_dir), options.dataset_config
+    trust = ["--trust_remote_code", str(options.trust_remote_code)]
     loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     loaded = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code)
     about = ["--dataset_config", config, *loading, "--measurements"]
@@ -178,7 +179,7 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     folder = Path(options.output_dir or f"runs/debias/{Path(options.model).name}-{options.bias_type}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
     tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
-    trust = _trust(options)
+    trust = ["--trust_remote_code", str(options.trust_remote_code)]
     check_trainable(load_tokenizer(options.model, trust_remote_code=options.trust_remote_code))
     steps: list[Step] = []
     for name in ("before", *options.methods):
@@ -233,10 +234,6 @@ def _named(script: str) -> Iterator[None]:
     except SystemExit:  # the parser has printed its error, but under the name of this command
         print(f"these are options of {script}", file=sys.stderr)
         raise
-
-
-def _trust(options: argparse.Namespace) -> list[str]:
-    return ["--trust_remote_code", "true"] if options.trust_remote_code else []
 
 
 def run_step(module: str | Path, *words: str | Path) -> None:

@@ -20,8 +20,11 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
-from itertools import zip_longest
+from functools import reduce
+from itertools import chain, zip_longest
+from operator import or_
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -254,26 +257,22 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
     The length of a response is compared with the mean length of its references. (mteval requires the same number of
     references for all responses.) Returns `None` if all responses are shorter than `size` words.
     """
-    counts: Counter[tuple[str, ...]] = Counter({(): sum(len(reply) for replies in references for reply in replies)})
-    reference_length = 0.0
-    for replies in references:
-        reference_length += sum(map(len, replies)) / len(replies)
-        for order in range(1, size + 1):
-            counts.update(ngrams_of(replies, order))
+    every_reply = list(chain(*references))
+    counts: Counter[tuple[str, ...]] = Counter({(): sum(map(len, every_reply))})
     score = 0.0
     for order in range(1, size + 1):
+        counts += ngrams_of(every_reply, order)
         information, total = 0.0, 0
         for response, replies in zip(tokens, references, strict=True):
-            most: Counter[tuple[str, ...]] = Counter()
-            for reply in replies:
-                most |= ngrams_of([reply], order)
             own = ngrams_of([response], order)
+            most = reduce(or_, (ngrams_of([reply], order) for reply in replies))
             total += own.total()
             for ngram, number in (own & most).items():
                 information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
         if not total:
             return None
         score += information / total
+    reference_length = math.fsum(fmean(map(len, replies)) for replies in references)
     ratio = min(sum(map(len, tokens)) / reference_length, 1)
     return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
 

@@ -18,7 +18,7 @@ from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, set_seed
+from transformers import Trainer
 from trl import ModelConfig, SFTConfig
 
 from hb_metrics.measurements.settings import check_least, option
@@ -130,23 +130,17 @@ def tune(arguments: TuneArguments, training_args: SFTConfig, model_args: ModelCo
     tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
     for name in SPLITS:  # before the folder records settings, which a row that is too long may still change
         tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
-    folder = None
-    if not arguments.dry_run:
-        folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
-        if folder is None:
-            if training_args.push_to_hub and training_args.process_index == 0:  # an earlier try may have failed
-                _publish(training_args)
-            return
-
-    checkpoint = None if folder is None else checkpoint_to_resume(training_args)
-    set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
-    patience = arguments.early_stopping_patience
-    callbacks: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
     is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
-    trainer = make_trainer(tuning, callbacks)
-    if folder is None:
-        print_once(training_args, measure_cost(tuning, trainer))
+    if arguments.dry_run:
+        print_once(training_args, measure_cost(tuning, make_trainer(tuning)))
         return
+    folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
+    if folder is None:
+        if is_pushed and training_args.process_index == 0:  # an earlier try may have failed
+            _publish(training_args)
+        return
+    checkpoint = checkpoint_to_resume(training_args)
+    trainer = make_trainer(tuning)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None:

@@ -32,22 +32,16 @@ def encode_rows(
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
 
-    def encode(rows: Mapping[str, list[Any]]) -> dict[str, list[list[int]]]:
-        prompts = rows["prompt"]
+    def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
+        prompt, replies = row["prompt"], [row["completion"]]
         if not with_tags:
-            tags = zip(prompts, rows["tag"], strict=True)
-            prompts = [prompt.removesuffix(f" {tag}{suffix}") + suffix for prompt, tag in tags]
-        contexts = encode_rendered(prompts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        replies = encode_replies(prompts, rows["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        pairs = []
-        for name, given, reply, truncated in zip(rows["id"], contexts, replies, rows["truncated"], strict=True):
-            learnt = reply if truncated or end is None else [*reply, end]
-            pairs.append(encode_pair(name, given, learnt, limit, prefix))
-        return {name: [pair[name] for pair in pairs] for name in pairs[0]}
+            prompt = prompt.removesuffix(f" {row['tag']}{suffix}") + suffix
+        (given,) = encode_rendered([prompt], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+        (reply,) = encode_replies([prompt], replies, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+        learnt = reply if row["truncated"] or end is None else [*reply, end]
+        return encode_pair(row["id"], given, learnt, limit, prefix)
 
-    return rows.map(
-        encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
-    )
+    return rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
 
 
 def encode_pair(

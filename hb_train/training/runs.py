@@ -34,13 +34,13 @@ MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
 def training_description(
     arguments: Any, training_args: TrainingArguments, loaded: LoadedModel, model_args: "ModelConfig | None" = None
 ) -> dict[str, object]:
-    settings = {**vars(arguments), "num_processes": training_args.world_size}
-    default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
-    given = [(training_args.to_dict(), default)]
+    values = training_args.to_dict()
+    defaults = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     if model_args is not None:
-        given.append((vars(model_args), vars(type(model_args)())))
-    for values, defaults in given:
-        settings |= {name: value for name, value in values.items() if value != defaults.get(name)}
+        values |= vars(model_args)
+        defaults |= vars(type(model_args)())
+    settings = {**vars(arguments), "num_processes": training_args.world_size}
+    settings |= {name: value for name, value in values.items() if value != defaults.get(name)}
     settings = {name: value for name, value in settings.items() if name not in _NO_SETTINGS}
     versions = package_versions("accelerate", "peft", "trl")
     return {"settings": settings, "model": model_description(loaded), "versions": versions}

@@ -23,7 +23,7 @@ from trl import SFTTrainer
 
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel
-from hb_train.training.encoding import collate, encode_pair
+from hb_train.training.encoding import IGNORED, collate, encode_pair
 from hb_train.training.models import length_limit
 from hb_train.training.trainers import Batch, ReplyTrainer, reply_logits
 from hb_train.tuning.group_rows import GroupRow
@@ -55,26 +55,21 @@ def encode_groups(
         group = GroupRow(**row)
         contexts = encode_rendered(group.prompts, tokenizer, context, is_encoder_decoder=False)
         names = first_tokens(tokenizer, group.names, group.after)
-        columns: dict[str, list[Any]] = {"input_ids": [], "attention_mask": [], "labels": [], "shared": []}
-        num_labels = 0
         replies = _reply_tokens(group, tokenizer, context, names)
+        pairs = []
         for given, (tokens, shared) in zip(contexts, replies, strict=True):
             if not group.truncated and end is not None:
                 tokens, shared = [*tokens, end], [*shared, 1]
-            num_labels += len(tokens)
-            pair = encode_pair(group.id, given, tokens, limit)
-            for name, values in {**pair, "shared": [0] * len(given) + shared}.items():
-                columns[name].append(values)
-        return {**columns, "names": names, "num_labels": num_labels}
+            pairs.append({**encode_pair(group.id, given, tokens, limit), "shared": [0] * len(given) + shared})
+        return {**{name: [pair[name] for pair in pairs] for name in pairs[0]}, "names": names}
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
     is_anchor = [len(members) == 1 for members in encoded["input_ids"]]
     totals = [0, 0]
-    for anchor, number in zip(is_anchor, encoded["num_labels"], strict=True):
-        totals[anchor] += number
+    for anchor, labels in zip(is_anchor, encoded["labels"], strict=True):
+        totals[anchor] += sum(label != IGNORED for of_prompt in labels for label in of_prompt)
     weight = anchor_share / (1 - anchor_share) * totals[0] / totals[1] if all(totals) else 1.0
-    encoded = encoded.add_column("weight", [weight if anchor else 1.0 for anchor in is_anchor])
-    return encoded.remove_columns("num_labels")
+    return encoded.add_column("weight", [weight if anchor else 1.0 for anchor in is_anchor])
 
 
 def collate_groups(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from datasets import Dataset
 from peft import get_peft_model
-from transformers import TrainerCallback
+from transformers import EarlyStoppingCallback, set_seed
 from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_metrics.models.loading import LoadedModel
@@ -45,8 +45,10 @@ def encode(tuning: Tuning, rows: Dataset) -> Dataset:
     )
 
 
-def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
+def make_trainer(tuning: Tuning) -> Any:
     loaded, config, training_args = tuning.loaded, get_peft_config(tuning.model_args), tuning.training_args
+    patience = tuning.arguments.early_stopping_patience
+    set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     settings: dict[str, Any] = {
         "model": loaded.model,
         "args": training_args,
@@ -54,7 +56,7 @@ def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
         "train_dataset": tuning.encoded["train"],
         "eval_dataset": tuning.encoded["validation"],
         "processing_class": padding_tokenizer(loaded),
-        "callbacks": callbacks,
+        "callbacks": [EarlyStoppingCallback(patience)] if patience else [],
     }
     if tuning.arguments.method == "counterfactual":
         training_args.dataset_kwargs = {"skip_prepare_dataset": True}

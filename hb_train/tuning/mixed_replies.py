@@ -1,7 +1,7 @@
 """Decodes replies from mixtures of the model's distributions after several prompts (see `counterfactual.mixture`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import torch
@@ -11,7 +11,6 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.replies.forward import Forward
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan
 from hb_metrics.measurements.reply_requests import Asked
-from hb_metrics.models.chats import Message
 from hb_metrics.models.contexts import check_lengths, encode_messages
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import input_device
@@ -110,10 +109,10 @@ def mixed_groups(
     They have the same noun and template. Their descriptors are on as many axes as possible, and the mixtures of all
     axes have about the same shares of axes.
     """
-    places, rows = rows_by_place(prompts), prompts.select(COLUMNS).to_pylist()
-    conversations: list[list[Message]] = []
-    drawn: list[list[dict[str, Any]]] = []
-    for own, messages in zip(asked.prompts.select(COLUMNS).to_pylist(), asked.requests.messages, strict=True):
+    places, rows, layout = rows_by_place(prompts), prompts.select(COLUMNS).to_pylist(), asked.requests.layout
+    given = zip(asked.prompts.select(COLUMNS).to_pylist(), asked.requests.messages, plan.contexts, strict=True)
+    groups = {}
+    for own, (*earlier, last), context in given:
         others = {
             axis: [number for number in numbers if rows[number]["descriptor"] != own["descriptor"]]
             for axis, numbers in places[own["noun"], own["template"]].items()
@@ -123,22 +122,16 @@ def mixed_groups(
         members = [own, *(rows[number] for number in chosen)]
         if len(members) == 1:
             raise ValueError(f"prompt '{own['id']}' has no prompt of another descriptor; measure at least two terms")
-        *earlier, last = messages
-        for member in members:
-            content = last["content"].replace(own["text"], member["text"])
-            conversations.append([*earlier, {**last, "content": content}])
-        drawn.append(members)
-    layout = asked.requests.layout
-    contexts = encode_messages(conversations, loaded, layout.context, chat=layout.chat)
-    ids = [own["id"] for own, *others in drawn for _ in (own, *others)]
-    check_lengths(contexts, ids, loaded.model, plan.decoding.max_new_tokens, plan.decoding.max_reasoning_tokens)
-    groups, rest = {}, iter(contexts)
-    for context, members in zip(plan.contexts, drawn, strict=True):
+        contents = [last["content"].replace(own["text"], member["text"]) for member in members]
+        conversations = [[*earlier, {**last, "content": content}] for content in contents]
+        contexts = encode_messages(conversations, loaded, layout.context, chat=layout.chat)
+        ids, most = [own["id"]] * len(members), plan.decoding
+        check_lengths(contexts, ids, loaded.model, most.max_new_tokens, most.max_reasoning_tokens)
         names = [(member["plural"] and member["descriptor_plural"]) or member["descriptor"] for member in members]
         tokens = first_tokens(loaded.tokenizer, names, [member["placement"] == "after" for member in members])
         spellings = [spelling for spelling, _ in name_starts(names[0], names[0])]
         groups[tuple(context)] = Group(
-            [next(rest) for _ in members],
+            contexts,
             torch.tensor([numbers for own, *numbers in tokens if own == 0]).reshape(-1, 3),
             loaded.tokenizer(spellings, add_special_tokens=False)["input_ids"],
         )

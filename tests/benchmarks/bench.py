@@ -8,33 +8,22 @@ an error, and no number is printed. Writes a table (Markdown) into --output.
 """
 
 import argparse
-import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.row import OURS, Row, load_row
+from tests.benchmarks.row import OURS, Measured, Row, load_row, measure_side
 
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
 PACKAGES = ("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy")
-
-
-class Measured(NamedTuple):
-    """A side at one size: the seconds of each repeat, and the results."""
-
-    seconds: list[float]
-    work: int
-    notes: str
-    found: dict[str, np.ndarray]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -79,17 +68,9 @@ def measure_row(name: str, row: Row) -> dict[str, Measured]:
 
 def _measure(row: str, side: str, repeats: Mapping[float, int]) -> dict[float, Measured]:
     """Runs a side at these sizes, each so often, in a process of its own."""
-    with tempfile.TemporaryDirectory() as scratch:
-        asked = [f"{size!r}:{number}" for size, number in sorted(repeats.items())]
-        command = [sys.executable, "-m", "tests.benchmarks.row", row, side, scratch, *asked]
-        subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"})
-        return {size: _read(Path(scratch) / f"{size!r}.npz") for size in repeats}
-
-
-def _read(path: Path) -> Measured:
-    with np.load(path) as kept:
-        found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
-        return Measured(**json.loads(str(kept["measured"])), found=found)
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(measure_side, row, side, dict(sorted(repeats.items()))).result()
 
 
 def check_equal(name: str, row: Row, side: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:

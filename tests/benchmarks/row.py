@@ -1,19 +1,11 @@
-"""A row of the benchmark: the same work by us and by what people would use instead.
+"""A row of the benchmark: the same work by us and by what people would use instead."""
 
-    python -m tests.benchmarks.row ROW SIDE FOLDER SIZE:REPEATS …   writes FOLDER/SIZE.npz for each
-
-This runs one side of a row in a process of its own. It is timed, and its results are kept to be compared.
-"""
-
-import argparse
 import gc
 import importlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,38 +52,34 @@ class Row:
     relative_tolerance: float = 1e-9
 
 
+class Measured(NamedTuple):
+    """A side at one size: the seconds of each repeat, and the results."""
+
+    seconds: list[float]
+    work: int
+    notes: str
+    found: dict[str, np.ndarray]
+
+
 def load_row(name: str) -> Row:
     """The row of a file in rows/."""
     row: Row = importlib.import_module(f"tests.benchmarks.rows.{name}").ROW
     return row
 
 
-def run_side(row: Row, side_name: str, size: float, repeats: int, output: Path) -> None:
-    """Does a share of the row's work so often, and writes the results of the last time and the seconds of each."""
+def measure_side(name: str, side_name: str, repeats: Mapping[float, int]) -> dict[float, Measured]:
+    """Does the work of a side at each size, so often, and keeps the results of the last time."""
+    row, measured = load_row(name), {}
     side = row.sides[side_name]
-    inputs = row.inputs(size)
-    loaded = side.load(inputs)
-    seconds, found = [], {}
-    for _ in range(repeats):
-        gc.collect()
-        start = time.perf_counter()
-        found = dict(side.run(inputs, loaded))
-        seconds.append(time.perf_counter() - start)
-    measured = {"seconds": seconds, "work": row.work(inputs), "notes": row.notes(found) if side_name == OURS else ""}
-    np.savez(output, measured=np.array(json.dumps(measured)), **{f"found_{key}": value for key, value in found.items()})
-
-
-def main() -> None:
-    """Runs the side that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("row", "side", "folder"):
-        parser.add_argument(name)
-    parser.add_argument("sizes", nargs="+", metavar="SIZE:REPEATS")
-    asked = parser.parse_args()
-    for part in asked.sizes:
-        size, repeats = part.split(":")
-        run_side(load_row(asked.row), asked.side, float(size), int(repeats), Path(asked.folder) / f"{size}.npz")
-
-
-if __name__ == "__main__":
-    main()
+    for size, number in repeats.items():
+        inputs = row.inputs(size)
+        loaded = side.load(inputs)
+        seconds, found = [], {}
+        for _ in range(number):
+            gc.collect()
+            start = time.perf_counter()
+            found = {key: np.asarray(value) for key, value in side.run(inputs, loaded).items()}
+            seconds.append(time.perf_counter() - start)
+        notes = row.notes(found) if side_name == OURS else ""
+        measured[size] = Measured(seconds, row.work(inputs), notes, found)
+    return measured

@@ -32,7 +32,7 @@ def scores(setting: Setting, *, name: str, dtype: str, attention: str) -> Found:
     if attention == "flash_attention_2" and (dtype == "float32" or not is_flash_attn_2_available()):
         raise Skip("flash attention is for half precision on a card, and needs the package flash_attn")
     loaded = build(setting, name, dtype, attention=attention)
-    texts = _sentences(setting)
+    texts = prompts(setting, setting.number(64, 12))["text"].to_pylist()
     expected = one_at_a_time(loaded, texts)
     trees = score_perplexity(texts, loaded.model, loaded.tokenizer)
     batches = score_perplexity(texts, loaded.model, loaded.tokenizer, trees=False)
@@ -41,7 +41,7 @@ def scores(setting: Setting, *, name: str, dtype: str, attention: str) -> Found:
     if dtype != "float32":
         at_most = max(_TIMES_NOISE * noise, torch.finfo(loaded.model.dtype).eps)
     about = {"path": trees.plan.scoring, "reason": trees.plan.scoring_reason, "batches_off": noise}
-    return {**about, **_at_most(off, at_most)}
+    return {**about, "off": off, "at_most": at_most, "right": off <= at_most}  # NaN is not right
 
 
 @torch.inference_mode()
@@ -59,14 +59,6 @@ def one_at_a_time(loaded: LoadedModel, texts: list[str]) -> np.ndarray:
 def furthest(found: np.ndarray, expected: np.ndarray) -> float:
     """The greatest relative difference; NaN stays NaN."""
     return float(np.max(np.abs(found - expected) / np.abs(expected)))
-
-
-def _at_most(off: float, bound: float) -> Found:
-    return {"off": off, "at_most": bound, "right": off <= bound}  # NaN is not
-
-
-def _sentences(setting: Setting) -> list[str]:
-    return prompts(setting, setting.number(64, 12))["text"].to_pylist()
 
 
 def replies(setting: Setting, *, name: str) -> Found:

@@ -2,8 +2,8 @@
 
 import gc
 import json
-import random
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,16 @@ from hb_dataset import load_table
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import encode_rendered, render_messages, with_tag
+from hb_metrics.models.contexts import encode_rendered, render_messages
 from hb_metrics.models.loading import load_model
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
+from hb_train.bias_labels import label_rows, replies_to_label
 from hb_train.bias_labels import main as label
-from hb_train.bias_labels import replies_to_label
 from hb_train.own_replies import main as reply_main
 from hb_train.tuning.group_rows import OWN_REPLIES
-from hb_train.tuning.labels import LABELS, ROW_SCHEMA, SPLITS, tag_replies, write_splits
+from hb_train.tuning.labels import LABELS, SPLITS, tag_replies, write_splits
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
     get_small_model,
@@ -148,30 +149,13 @@ def learn(folder, tokenizer, rows, labels, steps=120, *, n_positions=64, bos_tok
     tokenizer.save_pretrained(folder)
 
 
-SLOTS = {
-    "restaurant": {"food": ("thai", "greek", "korean"), "area": ("north", "south"), "pricerange": ("cheap", "dear")},
-    "hotel": {"type": ("inn", "hostel"), "area": ("north", "south"), "stars": ("three", "four", "five")},
-    "train": {"day": ("monday", "friday"), "destination": ("durham", "exeter", "harwich")},
-}
-
-
-@pytest.fixture(scope="session")
-def multi_woz(tmp_path_factory):
-    """A folder in MultiWOZ's form: in each dialogue a user names the values of a domain, one slot a turn."""
-    draw = random.Random(0)
+def write_dialogues(folder, number, tested):
+    """Writes dialogues in MultiWOZ's form, in which a user names one of two kinds of food."""
     dialogues = {}
-    for number in range(1200):
-        domain = draw.choice(list(SLOTS))
-        semi, log = {}, []
-        for slot, values in SLOTS[domain].items():
-            semi = {**semi, slot: draw.choice(values)}
-            log.append({"text": f"I would like {semi[slot]} .", "metadata": {}})
-            log.append({"text": f"What {domain} do you like ?", "metadata": {domain: {"semi": semi, "book": {}}}})
-        dialogues[str(number)] = {"log": log}
-    return write_dialogues(tmp_path_factory.mktemp("multi-woz"), dialogues, range(1100, 1200))
-
-
-def write_dialogues(folder, dialogues, tested):
+    for index in range(number):
+        food = ("thai", "greek")[index % 2]
+        answer = {"text": "", "metadata": {"restaurant": {"semi": {"food": food}, "book": {}}}}
+        dialogues[str(index)] = {"log": [{"text": f"I feel like {food} food."}, answer]}
     (folder / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
     (folder / "valListFile.json").touch()
     (folder / "testListFile.json").write_text("\n".join(map(str, tested)), encoding="utf-8")
@@ -286,18 +270,16 @@ def sympathy(results):
 
 def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
     """Labels as bias_labels.py writes them, without a run."""
-    texts = [f"Hi! I'm number {index}." for index in range(number)]
-    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
-    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
-    conversations = [chat_messages(with_tag(*row), [], DEFAULT_CHAT) for row in zip(texts, tags, strict=True)]
-    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
-    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
-    rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}
+    is_biased = np.arange(number) % 3 > 0
+    replies = {name: [""] * number for name in ("axis", "descriptor", "noun", "template", "question")}
+    replies |= {"id": [str(index) for index in range(number)], "text": [f"Hi! I'm {index}." for index in range(number)]}
+    replies |= {"reply": ["I love cats." if biased else "I'm a man." for biased in is_biased]}
+    replies |= {"personas": [[]] * number, "truncated": [False] * number}
+    loaded = SimpleNamespace(tokenizer=tokenizer, kind="encoder-decoder" if is_encoder_decoder else "causal")
+    made = GenerationSettings(context, None, "")
+    rows, suffix = label_rows(pa.table(replies), is_biased.astype(float), is_biased, loaded, made)
     folder.mkdir()
-    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
-    write_splits(folder, table, np.arange(number) >= number // 2)
-    suffix = rendered[0].rpartition(tags[0])[2]
+    write_splits(folder, rows, np.arange(number) >= number // 2)
     labels = {
         **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5},
         **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}},

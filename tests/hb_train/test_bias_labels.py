@@ -139,22 +139,17 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
     how = {"tokenizer": engine.loaded.tokenizer, "context": context}
     how["is_encoder_decoder"] = engine.kind == "encoder-decoder"
-    suffix = ASKED[context][2]
-    assert labels["suffix"] == suffix
-    assert labels["context"] == context
-    replies = replies_of(run)
-
+    suffix, replies = ASKED[context][2], replies_of(run)
+    assert (labels["suffix"], labels["context"]) == (suffix, context)
     assert {row["id"] for row in rows} == set(replies)
     for row in rows:
         assert encode_rendered([row["prompt"]], **how) == [given_ids[row["tag"]][row["id"]]]
         plain = row["prompt"].removesuffix(f" {row['tag']}{suffix}") + suffix
         assert encode_rendered([plain], **how) == [given_ids["none"][row["id"]]]
-        text = replies[row["id"]]["text"]
-        assert row["prompt"].endswith(f"{text} {row['tag']}{suffix}")
-        assert all(line in row["prompt"] for line in replies[row["id"]]["personas"])
-        assert row["completion"] == replies[row["id"]]["reply"]
-        for name in ("axis", "descriptor", "noun", "template"):
-            assert row[name] == replies[row["id"]][name]
+        reply = replies[row["id"]]
+        assert row["prompt"].endswith(f"{reply['text']} {row['tag']}{suffix}")
+        assert row["completion"] == reply["reply"]
+        assert all(row[name] == reply[name] for name in ("axis", "descriptor", "noun", "template"))
         # A reply that ends with its first sentence, as these do, has no end of the model's own.
         assert recorded["end_after_sentence"]
         assert row["truncated"]
@@ -175,7 +170,7 @@ def test_a_thinking_model_learns_where_its_reply_begins(style):
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
     messages = cue_messages("history", text, question, ["I like soup."], tag=tag)
     (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
-    (prompt,) = rendered_prompts(rows, loaded, GenerationSettings("chat", None, "", cue="history"), tag)
+    (prompt,) = rendered_prompts(rows, loaded, GenerationSettings("chat", None, "", cue="history"), [tag])
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
         "r1": "\n</think>\n\n",  # the template has opened it

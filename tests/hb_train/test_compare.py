@@ -142,14 +142,13 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, tmp_path):
     assert (name, words[:6], words[7:13]) == ("report", runs, [*names, "mixture of 3"])
     assert noted.values("measure", "--tag") == [None, None, None, None, "none", None]
     loading = ("measure", "own_replies", "bias_labels", "tune")
-    assert {value for name in loading for value in noted.values(name, "--trust_remote_code")} == {"true"}
+    assert {value for name in loading for value in noted.values(name, "--trust_remote_code")} == {"True"}
 
 
 @pytest.mark.parametrize(
     ("words", "tags"),
     [
         ("--tune_args=--report_to none", [None, None, "none"]),
-        ("--tune_args=--labels none", [None, None]),
         ("--tune_args=--labels=none", [None, None]),
         ("--recipe=labels.yaml", [None, None]),
     ],

@@ -149,11 +149,9 @@ def divergence(target, given):
 def test_a_mixture_keeps_names_and_does_not_blur():
     """Three contexts over six tokens: two ordinary ones, and a name for each context, of which one comes later."""
     teachers = [[0.5, 0.2, 0.3, 0.0, 0.0, 0.0], [0.1, 0.4, 0.1, 0.4, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0, 0.5, 0.1]]
-    names = [(0, 0, 2, 2), (0, 1, 2, 3), (0, 2, NO_TOKEN, 4)]
+    names = torch.tensor([(0, 2, 2), (1, 2, 3), (2, NO_TOKEN, 4)])
     log_probs = torch.tensor(teachers, dtype=torch.float64).log()[:, None]
-    mixed = mixture(log_probs, log_probs.mean(0), 0, torch.tensor([row[1:] for row in names]))[0].tolist()
-    expected, _ = mixture_by_hand(teachers, 0, names)
-    assert mixed == pytest.approx(expected, abs=1e-12)
+    mixed = mixture(log_probs, log_probs.mean(0), 0, names)[0].tolist()
     # Name 2 begins with (0.3 + 0.1 + 0.4) / 2, since the third context names later. The rest has the geometric mean.
     style = [(0.5 * 0.1 * 0.2) ** (1 / 3), (0.2 * 0.4 * 0.2) ** (1 / 3)]
     assert mixed[2] == pytest.approx(0.4)
@@ -408,13 +406,19 @@ def test_two_processes_learn_what_one_learns(more, pitying_model, own_rows, fork
     assert of_doses[0] == pytest.approx(of_doses[1], rel=1e-4)
 
 
+def interrupt(whole, folder, *steps):
+    """Makes a folder as it was when a tuning was killed after these steps."""
+    folder.mkdir()
+    shutil.copy(whole / "run.json", folder)
+    for step in steps:
+        shutil.copytree(whole / f"checkpoint-{step}", folder / f"checkpoint-{step}")
+
+
 def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     options = [*LEARN, "--use_peft", "--dose", "2", *few_steps(4), "--save_total_limit", "3"]
     tune_main(options_for(pitying_model, own_rows, whole, *options))
-    killed.mkdir()
-    shutil.copy(whole / "run.json", killed)
-    shutil.copytree(whole / "checkpoint-2", killed / "checkpoint-2")
+    interrupt(whole, killed, 2)
     (killed / "checkpoint-4").mkdir()  # as when it was killed while this was written
     tune_main(options_for(pitying_model, own_rows, killed, *options))
     resumed, plain = (load_file(folder / "adapter_model.safetensors") for folder in (killed, whole))
@@ -429,20 +433,13 @@ def test_a_resumed_tuning_stops_as_early(pitying_model, own_rows, tmp_path):
     tune_main(options_for(pitying_model, own_rows, whole, *options))
     training = read_bias_tuning(str(whole)).training
     assert (training["best_step"], training["num_steps"]) == (2, 6)  # each step is worse than the one before
-    killed.mkdir()
-    shutil.copy(whole / "run.json", killed)
-    shutil.copytree(whole / "checkpoint-4", killed / "checkpoint-4")
-    shutil.copytree(whole / "checkpoint-2", killed / "checkpoint-2")
-    tune_main(options_for(pitying_model, own_rows, killed, *options))
-    assert read_bias_tuning(str(killed)).training["num_steps"] == 6
-    # Killed after it had stopped, but before it was saved, and moved.
-    selected = load_weights(whole)
-    for path in whole.iterdir():
-        if path.is_file() and path.name != "run.json":
-            path.unlink()
-    tune_main(options_for(pitying_model, own_rows, whole.rename(tmp_path / "moved"), *options))
-    assert read_bias_tuning(str(tmp_path / "moved")).training == training
-    assert same(load_weights(tmp_path / "moved"), selected)
+    # Killed before it stopped, and killed after it had stopped, but before it was saved. Both were moved.
+    whole = whole.rename(tmp_path / "elsewhere")
+    for folder, steps in ((killed, (2, 4)), (tmp_path / "moved", (2, 4, 6))):
+        interrupt(whole, folder, *steps)
+        tune_main(options_for(pitying_model, own_rows, folder, *options))
+        assert read_bias_tuning(str(folder)).training == training
+        assert same(load_weights(folder), load_weights(whole))
 
 
 def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, capsys):

@@ -206,7 +206,6 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--load_in_4bit", "--use_peft"], "quantised weights"),
         (["--config", "broken.yaml"], "the file in --config is not valid YAML"),
     ],

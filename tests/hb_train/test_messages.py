@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hb_train import bias_labels, debias, dialog_state_tracking, own_replies, response_generation, tune
-from tests.hb_train.conftest import WARNINGS_OF_TRL
+from tests.hb_train.conftest import WARNINGS_OF_TRL, write_dialogues
 
 pytestmark = WARNINGS_OF_TRL
 ROOT = Path(__file__).parents[2]
@@ -68,12 +68,13 @@ def test_messages_name_options_of_the_scripts_that_raise_them(capsys):
     assert "--learning_rate" in named["hb_train/training/runs.py"]
 
 
-def test_the_tasks_trust_code_only_if_asked(multi_woz, pairs_file, monkeypatch, tmp_path):
+def test_the_tasks_trust_code_only_if_asked(pairs_file, monkeypatch, tmp_path):
     def load(name, **settings):
         raise ValueError(f"trusted: {settings['trust_remote_code']}")
 
     monkeypatch.setattr("hb_train.training.models.load_model", load)
-    tasks = (dialog_state_tracking, multi_woz, []), (response_generation, pairs_file, ["--num_pairs", "60"])
+    dialogues = write_dialogues(tmp_path, 4, [3])
+    tasks = (dialog_state_tracking, dialogues, []), (response_generation, pairs_file, ["--num_pairs", "60"])
     for script, dialogues, number in tasks:
         words = ["--model_name_or_path", "model", "--dialogues", str(dialogues), "--output_dir", str(tmp_path)]
         words += ["--num_test", "4", *number]

@@ -132,13 +132,6 @@ def json_files(folder):
     return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
 
 
-def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):
-    rows = labels_by_hand(tmp_path / "labels", load_tokenizer(base).tokenizer, "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match=r"can add the tag .* omit --push_to_hub"):
-        tune_main(options_for(base, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true"))
-    assert not (tmp_path / "model").exists()
-
-
 def test_nobody_tunes_who_cannot_publish(save_small_model, in_process, tmp_path):  # noqa: F811
     model, rows = save_small_model("gpt2"), tmp_path / "rows"
     replied(model, rows, "--num_replies", "4", "--num_anchors", "2")
