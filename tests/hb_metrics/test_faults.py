@@ -166,23 +166,6 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     assert files == expected
 
 
-def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
-    """Of the same prompts, the same columns and the same ids: all that could be mistaken for this run's."""
-    expected, other = contents(whole), tmp_path / "other"
-    run([*options, "--top_p", "0.8"], other)
-    foreign = contents(other)
-    for name in SHARDS:
-        (copy / name).write_bytes(foreign[name])
-        assert foreign[name] != expected[name]
-    run(options, copy)
-    printed = capsys.readouterr().out
-    files = contents(copy)
-    for name in SHARDS:
-        assert f"{copy / name} belongs to another run; its rows are computed again" in printed
-        assert files.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
-    assert files == expected
-
-
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measuring, "_report_so_far", pytest.fail)  # the report of all of it is there
     for name in (BIAS_VALUES_FILE, PROMPTS_FILE):

@@ -126,11 +126,6 @@ def test_what_a_run_did_not_measure_is_said_with_the_option_that_measures_it(fol
             getattr(run, name)
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match=f"'{tmp_path}' has no results.json"):
-        hb_metrics.load_run(tmp_path)
-
-
 def without(table, column):
     return table.drop_columns(column)
 
