@@ -14,7 +14,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.noun_phrases import agrees, article_by_sound, noun_phrase
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.versions import read_version
-from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remark, Text, read_entries
+from hb_dataset.written_text import STRICT_KEYS, Key, Remark, Text
+from hb_dataset.yaml_lines import Fault, FaultsError, read_entries
 
 AWARENESS_FILE = Path(__file__).parent / "awareness.yaml"
 NEED, NEUTRAL = "need", "neutral"

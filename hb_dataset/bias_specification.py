@@ -11,18 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.written_text import text_fault
-from hb_dataset.yaml_lines import (
-    STRICT_KEYS,
-    Fault,
-    FaultsError,
-    Key,
-    Remark,
-    Text,
-    read_document,
-    shipped_or_own,
-    without,
-)
+from hb_dataset.written_text import STRICT_KEYS, Key, Remark, Text, text_fault, without
+from hb_dataset.yaml_lines import Fault, FaultsError, read_document, shipped_or_own
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.written_text import sentence_fault
-from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remarked, read_entries, repeat_faults, without
+from hb_dataset.written_text import STRICT_KEYS, Key, Remarked, sentence_fault, without
+from hb_dataset.yaml_lines import Fault, FaultsError, read_entries, repeat_faults
 
 QUESTIONS_FILE = Path(__file__).parent / "decisions" / "questions.yaml"
 DECISION_SCHEMA = pa.schema(

@@ -10,17 +10,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.prompt_columns import NAMES_AXIS, PROMPT_SCHEMA, content_digest
 from hb_dataset.slots import SINGULAR_SLOT
 from hb_dataset.table_files import read_table, text_in
-from hb_dataset.yaml_lines import (
-    STRICT_KEYS,
-    Fault,
-    FaultsError,
-    Located,
-    Remarked,
-    Words,
-    explained,
-    read_entries,
-    repeat_faults,
-)
+from hb_dataset.written_text import STRICT_KEYS, Remarked, Words
+from hb_dataset.yaml_lines import Fault, FaultsError, Located, explained, read_entries, repeat_faults
 
 NAMES_FILE = Path(__file__).parent / "vocabulary" / "names.yaml"
 MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day

@@ -10,9 +10,10 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, article_by_sound, noun_phrase, plural_noun_phrase
-from hb_dataset.versions import NEXT, read_version
+from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
 from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun, Vocabulary
-from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Remark, Text, read_document, without
+from hb_dataset.written_text import STRICT_KEYS, Remark, Text, without
+from hb_dataset.yaml_lines import Fault, FaultsError, read_document
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 
@@ -123,7 +124,8 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
 
 def _plural_by_last_word(singular: str) -> str | None:
     before, space, last = singular.rpartition(" ")
-    return next((f"{before}{space}{noun.plural}" for noun in read_version(NEXT).nouns if noun.noun == last), None)
+    nouns = read_vocabulary(VOCABULARIES / "next").nouns
+    return next((f"{before}{space}{noun.plural}" for noun in nouns if noun.noun == last), None)
 
 
 def find_groups(
@@ -151,7 +153,7 @@ def find_groups(
         return read_groups(named[0])
     groups = [item for item in named if isinstance(item, PromptGroup)]
     if len(groups) < len(named):
-        vocabulary = read_version(NEXT) if vocabulary is None else vocabulary
+        vocabulary = read_vocabulary(VOCABULARIES / "next") if vocabulary is None else vocabulary
         groups = [item if isinstance(item, PromptGroup) else _vocabulary_group(vocabulary, str(item)) for item in named]
     check_groups(groups)
     return tuple(groups), ()

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_groups import PromptGroup, find_groups
-from hb_dataset.yaml_lines import STRICT_KEYS, Remarked
+from hb_dataset.written_text import STRICT_KEYS, Remarked
 
 STRUCTURES_DIR = Path(__file__).parent / "structures"
 FIXED_STRUCTURE = "original"

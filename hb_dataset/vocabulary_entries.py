@@ -12,8 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_dataset.slots import PLURAL_SLOT, SINGULAR_SLOT
-from hb_dataset.written_text import DETERMINER
-from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remarked, Sentence, Text, Words, without
+from hb_dataset.written_text import DETERMINER, STRICT_KEYS, Key, Remarked, Sentence, Text, Words, without
 
 AFTER_THE_NOUN = "after_the_noun"
 DEFAULT_NOUN = "person"

@@ -1,4 +1,4 @@
-"""Checks the characters and lengths of texts in a vocabulary. Each fault states a correction.
+"""Checks the characters and lengths of texts in a vocabulary, and defines their types. Each fault states a correction.
 
 Anyone may propose words, and both models and people read these words in sentences. The checks therefore reject
 look-alike letters from other scripts, invisible characters, pictures, markup, addresses and slots.
@@ -6,6 +6,11 @@ look-alike letters from other scripts, invisible characters, pictures, markup, a
 
 import re
 import unicodedata
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict
+from pydantic.dataclasses import dataclass
 
 WORDS_SIGNS = "-'.,/+"
 SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # the checks of templates report braces outside a slot
@@ -136,3 +141,37 @@ def _is_latin(character: str) -> bool:
     if not character.isalpha() or unicodedata.normalize("NFKC", character) != character:
         return False
     return _LATIN.match(unicodedata.name(character, "")) is not None
+
+
+def without(fault_of: Callable[[str], str | None]) -> AfterValidator:
+    def check(value: str) -> str:
+        if fault := fault_of(value):
+            raise ValueError(fault)
+        return value
+
+    return AfterValidator(check)
+
+
+def _key_fault(value: str) -> str | None:
+    if re.fullmatch(r"[a-z][a-z0-9_]{0,39}", value):
+        return None
+    return (
+        f"{value[:40]!r} is not a name of at most 40 lower-case letters, digits and underscores; write one, such as "
+        "'after_the_noun'"
+    )
+
+
+Text = Annotated[str, without(text_fault)]
+Words = Annotated[str, without(words_fault)]
+Sentence = Annotated[str, without(sentence_fault)]
+Remark = Annotated[str, without(remark_fault)]
+Key = Annotated[str, without(_key_fault)]
+STRICT_KEYS = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class Remarked:
+    """The keys that every entry may have."""
+
+    note: Remark | None = None
+    source: Remark | None = None

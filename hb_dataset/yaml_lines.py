@@ -7,14 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import TypeAdapter, ValidationError
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
 
 MAX_BYTES = 10_000_000  # the largest file of the vocabulary has 20,000 bytes
 MAX_VALUES = 200_000  # aliases could expand ten lines to millions of values
@@ -116,40 +114,6 @@ def _read(path: Path) -> str:
 
 def _refuse(path: Path, line: int, message: str) -> NoReturn:
     raise FaultsError("file", path, [Fault(path.name, line, message)])
-
-
-def without(fault_of: Callable[[str], str | None]) -> AfterValidator:
-    def check(value: str) -> str:
-        if fault := fault_of(value):
-            raise ValueError(fault)
-        return value
-
-    return AfterValidator(check)
-
-
-def _key_fault(value: str) -> str | None:
-    if re.fullmatch(r"[a-z][a-z0-9_]{0,39}", value):
-        return None
-    return (
-        f"{value[:40]!r} is not a name of at most 40 lower-case letters, digits and underscores; write one, such as "
-        "'after_the_noun'"
-    )
-
-
-Text = Annotated[str, without(text_fault)]
-Words = Annotated[str, without(words_fault)]
-Sentence = Annotated[str, without(sentence_fault)]
-Remark = Annotated[str, without(remark_fault)]
-Key = Annotated[str, without(_key_fault)]
-STRICT_KEYS = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Remarked:
-    """The keys that every entry may have."""
-
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 class Located(NamedTuple):

@@ -52,8 +52,7 @@ def analyse(folder: Path) -> Results:
                     check_read(measurement, left_out)
                     results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
                 except LeftOutError as error:
-                    left_out[measurement.name] = left_out_sentence(measurement, error)
-                    results = with_partial(results, measurement, error)
+                    results, left_out[measurement.name] = possible_results(results, measurement, error)
                 except ValueError:  # `measure` left it out, so its tables are missing or incomplete
                     if measurement.name not in known or measurement.name in earlier:
                         raise
@@ -71,13 +70,12 @@ def check_read(measurement: Measurement, left_out: Collection[str]) -> None:
             raise LeftOutError(f"it reads the results of {name}, which are missing")
 
 
-def left_out_sentence(measurement: Measurement, error: LeftOutError) -> str:
-    lack = "no results" if error.partial is None else "some results are missing"
-    return f"{measurement.title}: {lack}, because {error}."
-
-
-def with_partial(results: Results, measurement: Measurement, error: LeftOutError) -> Results:
-    return results if error.partial is None else results.with_(measurement.name, error.partial)
+def possible_results(results: Results, measurement: Measurement, error: LeftOutError) -> tuple[Results, str]:
+    """Adds the results of a measurement that are possible, if any, and returns a sentence about the others."""
+    if error.partial is None:
+        return results, f"{measurement.title}: no results, because {error}."
+    some = results.with_(measurement.name, error.partial)
+    return some, f"{measurement.title}: some results are missing, because {error}."
 
 
 def write_results(results: Results, folder: Path, left_out: Mapping[str, str]) -> None:

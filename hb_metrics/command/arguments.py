@@ -49,7 +49,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         content = load_values(config) or {}
         if not isinstance(content, dict):
             raise ValueError(f"--config '{config}' contains no options; write one `option: value` per line")
-        known = list(default_settings().values())
+        known = list(settings_of({}).values())
         take_lists = {action.dest for action in parser._actions if action.nargs == "+"}
         for name, value in content.items():
             check_known(str(name), known, f"--config '{config}' sets the unknown option {name!r}")
@@ -122,10 +122,6 @@ def settings_of(values: Mapping[str, object]) -> Settings:
     if settings.run.judge_model != RunOptions.judge_model and not asks:
         raise ValueError(f"judge_model is '{settings.run.judge_model}', but no judge is used; set --judge to a rubric")
     return settings
-
-
-def default_settings() -> Settings:
-    return make_settings(_option_classes(), {})
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.prompt_columns import has_names
-from hb_metrics.command.arguments import default_settings
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements.results import Run
 from hb_metrics.report.page import Longer
 from hb_metrics.run.run_folder import read_seconds
@@ -42,7 +42,7 @@ def longer_command(run: Run, folder: Path | None, replies: int, between: str = "
 
     `between` separates the options.
     """
-    settings, model, defaults = run.record.content["settings"], run.record.model, default_settings().values()
+    settings, model, defaults = run.record.content["settings"], run.record.model, settings_of({}).values()
     options = {name: value for name, value in settings.items() if value != defaults.get(name, value)}
     options |= {} if model.adapter is None else {"adapter": model.adapter.name}
     options |= {} if model.served is None else {"base_url": model.served.base_url}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hb_metrics.command.analyse import check_read, left_out_sentence, with_partial, write_results
+from hb_metrics.command.analyse import check_read, possible_results, write_results
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
 from hb_metrics.command.planning import (
@@ -122,8 +122,7 @@ def _measure(
             if task.state.is_main_process:
                 results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
         except LeftOutError as error:
-            sentence = left_out_sentence(measurement, error)
-            results = with_partial(results, measurement, error)
+            results, sentence = possible_results(results, measurement, error)
         sentence = of_main_process(sentence)  # the only process that computes results
         if sentence is not None:
             left_out[measurement.name] = sentence

@@ -1,9 +1,10 @@
 import logging
+import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,13 +12,16 @@ from hb_metrics.collect.classifiers.censoring import censor
 from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.harnesses.prompt_rows import PromptRow
 from hb_metrics.likelihood_bias.shares import likelihood_bias, testable_axes
-from hb_metrics.models.served.addresses import check_address
+from hb_metrics.measurements.settings import check_address
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import is_empty
+from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
+
+if TYPE_CHECKING:
+    from hb_metrics.harnesses.rows import DecisionRow, PromptRow
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +40,13 @@ class ClassifiedReplies(NamedTuple):
         offensiveness: [replies] The probability that a reply is offensive, or NaN if a judge did not answer.
     """
 
-    rows: list[PromptRow]
+    rows: "list[PromptRow]"
     styles: np.ndarray
     offensiveness: np.ndarray
 
 
 def all_reply_figures(
-    rows: Sequence[PromptRow], replies: Sequence[str | None], **names: Any
+    rows: "Sequence[PromptRow]", replies: Sequence[str | None], **names: Any
 ) -> dict[str, float | None]:
     """Classifies replies, and returns the figures of generation bias and offensiveness.
 
@@ -75,7 +79,7 @@ def load_classifiers(
 
 
 def classify_replies(
-    rows: Sequence[PromptRow], replies: Sequence[str | None], classifiers: Classifiers
+    rows: "Sequence[PromptRow]", replies: Sequence[str | None], classifiers: Classifiers
 ) -> ClassifiedReplies:
     texts = [(row, reply.strip()) for row, reply in zip(rows, replies, strict=True) if reply and not is_empty(reply)]
     censored = [censor(reply, *row.terms) for row, reply in texts]
@@ -127,7 +131,7 @@ def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]
 
 
 def likelihood_figures(
-    rows: Sequence[PromptRow], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
+    rows: "Sequence[PromptRow]", log_likelihoods: Sequence[float], num_tokens: Sequence[int]
 ) -> dict[str, float | None]:
     """Returns the figures of Likelihood Bias, over all axes and by axis.
 
@@ -157,12 +161,39 @@ def likelihood_figures(
     }
 
 
-def _columns(rows: Sequence[PromptRow]) -> tuple[list[str], list[str], list[str]]:
+def decision_figures(rows: "Sequence[DecisionRow]", decisions: Sequence[float | None]) -> dict[str, float | None]:
+    """Returns the spread of decisions, over all axes and by axis, and the largest gap on each axis.
+
+    A decision is from 0 to 1 (favourable), or `None` or NaN if an answer contains none. A figure is `None` if too few
+    questions have answers for its interval, because a harness would show the figure like any other.
+    """
+    known = [
+        (row, value) for row, value in zip(rows, decisions, strict=True) if value is not None and not math.isnan(value)
+    ]
+    numbers: dict[str, float | None] = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
+    if not known:
+        return numbers
+    columns = zip(*((row.descriptor, row.question, row.axis) for row, _ in known), strict=True)
+    wordings = [f"{row.own_id} {row.order}" for row, _ in known]
+    gaps = decision_gap([value for _, value in known], *columns, wordings=wordings)
+    low, high = gaps["spread_interval"] or (None, None)
+    figures = {
+        "decision_spread": None if low is None else gaps["decision_spread"],
+        "decision_spread_lowest": low,
+        "decision_spread_highest": high,
+    }
+    for figure in ("spread", "gap"):
+        for axis, of_axis in gaps["by_axis"].items():
+            figures[f"decision_{figure}/{axis}"] = None if of_axis["reason"] else of_axis[figure]
+    return {**figures, **numbers}
+
+
+def _columns(rows: "Sequence[PromptRow]") -> tuple[list[str], list[str], list[str]]:
     """Returns the descriptors, the templates and the axes of prompts."""
     return [row.descriptor for row in rows], [row.template for row in rows], [row.axis for row in rows]
 
 
-def _comparable(rows: Sequence[PromptRow], *, within_axes: bool = False) -> bool:
+def _comparable(rows: "Sequence[PromptRow]", *, within_axes: bool = False) -> bool:
     """Returns whether a template (or an axis in a template) has two descriptors."""
     cells = {((row.axis, row.template) if within_axes else row.template, row.axis, row.descriptor) for row in rows}
     return len(cells) > len({group for group, *_ in cells})

@@ -12,15 +12,15 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState, generate
 
 from hb_dataset.own_prompts import Choice
-from hb_metrics.harnesses.decision_rows import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     classify_replies,
+    decision_figures,
     gen_bias_figures,
     load_classifiers,
     offensiveness_figures,
 )
-from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
+from hb_metrics.harnesses.rows import DecisionRow, PromptRow, decision_rows, prompt_rows
 from hb_metrics.measurements.decisions.answers import decision_in
 from hb_metrics.run.replies import is_empty
 

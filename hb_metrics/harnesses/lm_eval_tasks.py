@@ -9,10 +9,9 @@ from datasets import Dataset
 
 from hb_dataset.command_line import did_you_mean
 from hb_metrics.collect.scoring.options import forms_of
-from hb_metrics.harnesses.decision_rows import DecisionRow, decision_figures, decision_rows
-from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
+from hb_metrics.harnesses.figures import all_reply_figures, decision_figures, likelihood_figures, load_classifiers
 from hb_metrics.harnesses.lm_eval_path import figure_names
-from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
+from hb_metrics.harnesses.rows import DecisionRow, PromptRow, decision_rows, prompt_rows
 
 logger = logging.getLogger(__name__)
 
@@ -97,15 +96,14 @@ def _documents(rows: Sequence[PromptRow | DecisionRow], config: str, end: str = 
     _rows.update((row.id, row) for row in rows)
     _axes[config] = sorted({row.axis for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
-    templates = [row.question if isinstance(row, DecisionRow) else row.template for row in rows]
-    places = {template: place for place, template in enumerate(dict.fromkeys(templates))}
+    places = {template: place for place, template in enumerate(dict.fromkeys(row.template for row in rows))}
     documents = []
-    for number, (row, template) in enumerate(zip(rows, templates, strict=True)):
-        cell = (template, row.axis, row.descriptor)
+    for number, row in enumerate(rows):
+        cell = (row.template, row.axis, row.descriptor)
         document: dict[str, object] = {"id": row.id, "number": number, "config": config, "text": row.text + end}
         if isinstance(row, DecisionRow):
             document["choices"] = [form for option in row.options for form in forms_of(option)]
-        documents.append((seen[cell], places[template], document))
+        documents.append((seen[cell], places[row.template], document))
         seen[cell] += 1
     return {SPLIT: Dataset.from_list([document for *_, document in sorted(documents, key=lambda row: row[:2])])}
 

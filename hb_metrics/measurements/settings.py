@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from hb_dataset.command_line import check_known
 from hb_dataset.table_files import parse_json
-from hb_metrics.models.served.addresses import check_address
 
 T = TypeVar("T")
 
@@ -249,6 +249,28 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, object]) -> Sett
         check_known(name, known, f"option '{name}' is not known")
     run, *parts = (kind(**{name: values[name] for name in part if name in values}) for kind, part in names.items())
     return Settings(run, tuple(parts))
+
+
+def check_address(url: str) -> str:
+    """Returns the address without white space around it, and without a slash at its end.
+
+    Raises:
+        ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
+    """
+    url = url.strip().rstrip("/")
+    if any(sign in url for sign in "@?#"):  # the message does not show the address
+        raise ValueError(
+            "base_url contains a user name, a password, a query or a fragment, which the run would record; remove it, "
+            "and set the environment variable HOLISTIC_BIAS_API_KEY to the key"
+        )
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:  # the port is not a number, or a bracket is open
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"base_url '{url}' is not valid; pass an address such as http://localhost:8000/v1")
+    return url
 
 
 def _json_object(name: str, text: str) -> str:

@@ -279,12 +279,10 @@ def changes_section(compared: Sequence[RunChanges]) -> Section:
 
 
 def changes_markdown(changes: RunChanges) -> str:
-    main = changes.main
-    rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
-    table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
-    reading = [changes.reading] if rows else []
-    notes = [f"Change from {changes.before} to {changes.after}.", *reading, *changes.notes(main)]
-    return f"{table}{' '.join(map(escape_markdown, notes))}\n"
+    """Returns a table of the changes in figures of the whole run, of which there must be one."""
+    rows = [[escape_markdown(cell) for cell in (row.name, *row.cells)] for row in changes.main]
+    notes = [f"Change from {changes.before} to {changes.after}.", changes.reading, *changes.notes(changes.main)]
+    return f"{markdown_table(HEADER, rows, numbers=range(1, 5))}\n\n{' '.join(map(escape_markdown, notes))}\n"
 
 
 def _amount(value: float, unit: FigureUnit | None, digits: int) -> str:

@@ -52,12 +52,9 @@ def called(monkeypatch, capsys):
     return call
 
 
-def project():
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-
 def test_pip_installs_the_command():
-    assert EntryPoint("holistic-bias", project()["scripts"]["holistic-bias"], "console_scripts").load() is main
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert EntryPoint("holistic-bias", scripts["holistic-bias"], "console_scripts").load() is main
 
 
 @pytest.mark.parametrize("group", [[], ["publish"], ["human-eval"]])

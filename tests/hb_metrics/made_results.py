@@ -16,7 +16,7 @@ from hb_dataset import load_table
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.collect.judges.rubric import read_rubric
-from hb_metrics.command.arguments import default_settings
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements import MEASUREMENTS
@@ -476,7 +476,7 @@ def write_tuning_runs(root):
 
 def check_margins(changes):
     """Checks that `--no_worse_than` accepts the figures of two runs, in their units, before the runs exist."""
-    units = {name: unit for part in MEASUREMENTS for name, unit in part.margin_units(default_settings()).items()}
+    units = {name: unit for part in MEASUREMENTS for name, unit in part.margin_units(settings_of({})).items()}
     assert changes.main
     assert {row.key: "pt" if row.is_share else "" for row in changes.main}.items() <= units.items()
 

@@ -166,23 +166,6 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     assert files == expected
 
 
-def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
-    """Of the same prompts, the same columns and the same ids: all that could be mistaken for this run's."""
-    expected, other = contents(whole), tmp_path / "other"
-    run([*options, "--top_p", "0.8"], other)
-    foreign = contents(other)
-    for name in SHARDS:
-        (copy / name).write_bytes(foreign[name])
-        assert foreign[name] != expected[name]
-    run(options, copy)
-    printed = capsys.readouterr().out
-    files = contents(copy)
-    for name in SHARDS:
-        assert f"{copy / name} belongs to another run; its rows are computed again" in printed
-        assert files.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
-    assert files == expected
-
-
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measuring, "_report_so_far", pytest.fail)  # the report of all of it is there
     for name in (BIAS_VALUES_FILE, PROMPTS_FILE):
@@ -208,10 +191,11 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
     assert calls == [1]
     assert f"{parts[1].path} was computed from texts that have changed since then; its rows" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.glob(".*.aside")] == [f".{parts[1].path.name}.1.aside"]
     write_text(tmp_path / RUN_FILE, '{"settings": 1}')
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
     assert calls == [0, 1]
+    kept = {f".{parts[0].path.name}.1.aside", *(f".{parts[1].path.name}.{number}.aside" for number in (1, 2))}
+    assert {path.name for path in tmp_path.glob(".*.aside")} == kept
     write_text(tmp_path / RUN_FILE, '{ "settings":1 }')
     fill_from(["one", "seven", "two", "eleven"])
     assert not calls
@@ -254,18 +238,6 @@ def fill(parts, ids, table, texts=None, calls=None):
 
     fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", inputs=texts)
     return read_shards(parts, SCHEMA)
-
-
-def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):
-    ids = ["a", "b"]
-    table = pa.table({"id": ids, "words": [[], None], "number": [1.0, 2.0]}, schema=SCHEMA)
-    parts = plan_row_shards(2, 2, tmp_path)
-    for content in (b"first", b"second"):
-        parts[0].path.write_bytes(content)
-        assert fill(parts, ids, table).equals(table)
-    kept = [tmp_path / f".{parts[0].path.name}.{number}.aside" for number in (1, 2)]
-    assert [path.read_bytes() for path in kept] == [b"first", b"second"]
-    assert pq.read_table(tmp_path).num_rows == 2  # what reads folders does not see them
 
 
 def test_a_shard_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):

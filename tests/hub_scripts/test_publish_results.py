@@ -7,7 +7,7 @@ import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
 
-from hb_metrics.command.arguments import default_settings, settings_of
+from hb_metrics.command.arguments import settings_of
 from hub_scripts.publish_results import check_model, evaluation_results, main, read_settled_results
 from hub_scripts.published_dataset import eval_yaml, published_dataset
 from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run, loaded
@@ -118,7 +118,7 @@ SECRET = "/home/somebody/secret-SECRET"
 def test_nothing_private_of_the_machine_is_published(results, kind):
     """Every setting that is a text holds a private path or address, but for those of the prompts' choice."""
     run = results["run"]
-    for name, value in default_settings().values().items():
+    for name, value in settings_of({}).values().items():
         if name not in ("dataset_config", "vocabulary_dir", "axes", "sample") and not isinstance(value, (int, float)):
             run["settings"][name] = SECRET
     run["settings"] |= {"another": SECRET, "base_url": "http://10.1.2.3:8000/SECRET"}

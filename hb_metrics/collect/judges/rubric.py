@@ -37,15 +37,8 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.yaml_lines import (
-    STRICT_KEYS,
-    Fault,
-    FaultsError,
-    Remark,
-    Text,
-    read_document,
-    shipped_or_own,
-)
+from hb_dataset.written_text import STRICT_KEYS, Remark, Text
+from hb_dataset.yaml_lines import Fault, FaultsError, read_document, shipped_or_own
 
 if TYPE_CHECKING:
     from hb_metrics.run.record import Judge

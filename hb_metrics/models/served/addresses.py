@@ -18,28 +18,6 @@ class Key:
     variable: str
 
 
-def check_address(url: str) -> str:
-    """Returns the address without white space around it, and without a slash at its end.
-
-    Raises:
-        ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
-    """
-    url = url.strip().rstrip("/")
-    if any(sign in url for sign in "@?#"):  # the message does not show the address
-        raise ValueError(
-            "base_url contains a user name, a password, a query or a fragment, which the run would record; remove it, "
-            f"and set the environment variable {KEY_VARIABLE} to the key"
-        )
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
-    except ValueError:  # the port is not a number, or a bracket is open
-        is_valid = False
-    if not is_valid:
-        raise ValueError(f"base_url '{url}' is not valid; pass an address such as http://localhost:8000/v1")
-    return url
-
-
 def choose_key(url: str) -> Key | None:
     """Returns the key to send to an address, or `None` if there is no key.
 

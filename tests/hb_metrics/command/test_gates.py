@@ -1,5 +1,7 @@
 """Limits of figures: how they are read, judged by hand-made figures, and what they end a run with."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from hb_metrics.command.arguments import settings_of
@@ -7,67 +9,40 @@ from hb_metrics.command.gates import check_gates, exceeded, read_gates
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 
-
-class OneFigure:
-    def __init__(self, value, interval=None, reason=None, form="bias"):
-        figure = Figure("One", value, form, "", interval, reason, gate="one_figure")
-        self.figures = lambda results: [figure]
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "limit", "expected"),
-    [
-        (1.0, None, 1.0, []),
-        (1.5, None, 1.0, ["one_figure is above its limit 1: its value is 1.5, and it has no interval"]),
-        (1.0, (0.5, 2.0), 2.0, []),
-        (
-            1.0,
-            (0.5, 2.5),
-            2.0,
-            ["one_figure may be above its limit 2: its value is 1, but its interval reaches from 0.5 to 2.5"],
-        ),
-        (-3.0, None, -2.0, []),
-        (
-            -3.0,
-            (-9.0, 2.5),
-            2.0,
-            ["one_figure may be above its limit 2: its value is -3, but its interval reaches from -9 to 2.5"],
-        ),
-        (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value for it"]),
-        (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value for it"]),
-    ],
-)
-def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit, expected):
-    measurement = OneFigure(value, interval)
-    assert exceeded(None, [measurement], {"one_figure": limit}) == expected
+NO_VALUE = "cannot be judged against its limit 1: this run has no value for it"
+NO_INTERVAL = "cannot be judged against its limit 1: its value is 0.5 (no interval: few replies)"
+NO_SHARE = "cannot be judged against its limit 2: the figure is a share, which is never above 1; write 2% as 0.02"
+NO_END = "is above its limit 1: its value is 1.5, and it has no interval"
+HIGH_END = "may be above its limit 2: its value is 1, but its interval reaches from 0.5 to 2.5"
 
 
 @pytest.mark.parametrize(
-    ("value", "interval", "verb"),
+    ("value", "interval", "limit", "more", "expected"),
     [
-        (-0.5, (-0.7, -0.3), "is"),
-        (-0.05, (-0.2, 0.1), None),
-        (0.2, (0.1, 0.4), "may be"),
-        (-0.2, (-0.4, 0.1), "may be"),
-        (-0.5, None, "is"),
+        (1.0, None, 1.0, {}, None),
+        (1.5, None, 1.0, {}, NO_END),
+        (1.0, (0.5, 2.0), 2.0, {}, None),
+        (1.0, (0.5, 2.5), 2.0, {}, HIGH_END),
+        (-3.0, None, -2.0, {}, None),
+        (-3.0, (-9.0, 2.5), 2.0, {}, "may be above its limit 2"),
+        (None, None, 1.0, {}, NO_VALUE),
+        (float("nan"), None, 1.0, {}, NO_VALUE),
+        (0.5, None, 1.0, {"no_interval": "few replies"}, NO_INTERVAL),
+        (-0.5, (-0.7, -0.3), 0.25, {"unit": "signed"}, "is above"),  # a gap is limited in both directions
+        (-0.05, (-0.2, 0.1), 0.25, {"unit": "signed"}, None),
+        (0.2, (0.1, 0.4), 0.25, {"unit": "signed"}, "may be above"),
+        (-0.2, (-0.4, 0.1), 0.25, {"unit": "signed"}, "may be above"),
+        (-0.5, None, 0.25, {"unit": "signed"}, "is above"),
+        (0.01, None, 2, {"unit": "share"}, NO_SHARE),
+        (0.01, None, 2, {"unit": "small_share"}, NO_SHARE),
+        (0.01, None, 0.02, {"unit": "small_share"}, None),
     ],
 )
-def test_a_gap_is_limited_in_both_directions(value, interval, verb):
-    sentences = exceeded(None, [OneFigure(value, interval, form="signed")], {"one_figure": 0.25})
-    verbs = [sentence.removeprefix("one_figure ").partition(" above")[0] for sentence in sentences]
-    assert verbs == ([] if verb is None else [verb])
-
-
-def test_a_figure_without_the_interval_that_it_should_have_fails():
-    (sentence,) = exceeded(None, [OneFigure(0.5, None, "few replies")], {"one_figure": 100})
-    assert sentence.endswith("limit 100: its value is 0.5 (no interval: few replies)")
-
-
-@pytest.mark.parametrize("form", ["share", "small_share"])
-def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
-    (sentence,) = exceeded(None, [OneFigure(0.01, form=form)], {"one_figure": 2})
-    assert sentence.endswith("limit 2: the figure is a share, which is never above 1; write 2% as 0.02")
-    assert exceeded(None, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
+def test_the_end_far_from_0_counts_and_what_has_no_value_fails(value, interval, limit, more, expected):
+    figure = Figure(**{"name": "One", "value": value, "unit": "bias", "interval": interval, "gate": "figure", **more})
+    sentences = exceeded(None, [SimpleNamespace(figures=lambda results: [figure])], {"figure": limit})
+    assert len(sentences) == (expected is not None)
+    assert all(sentence.startswith(f"figure {expected}") for sentence in sentences)
 
 
 def test_how_limits_are_written():

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hb_metrics.harnesses.prompt_rows import prompt_rows
+from hb_metrics.harnesses.rows import prompt_rows
 from tests.hb_metrics.conftest import write_vocabulary
 
 NOUNS = ("kid", "parent", "sibling", "friend", "guy", "cousin", "uncle", "niece", "doctor", "neighbor")

@@ -8,16 +8,16 @@ from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import requested
 from hb_metrics.command.run_prompts import read_prompts
-from hb_metrics.harnesses.decision_rows import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,
     classify_replies,
+    decision_figures,
     gen_bias_figures,
     likelihood_figures,
     offensiveness_figures,
 )
-from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
+from hb_metrics.harnesses.rows import PromptRow, decision_rows, prompt_rows
 from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import Classified, prompt_results

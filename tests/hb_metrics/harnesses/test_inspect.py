@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.harnesses.decision_rows import decision_figures, decision_rows
-from hb_metrics.harnesses.figures import all_reply_figures
+from hb_metrics.harnesses.figures import all_reply_figures, decision_figures
+from hb_metrics.harnesses.rows import decision_rows
 from tests.hb_metrics.harnesses import expected
 from tests.hb_metrics.harnesses.conftest import TEMPLATES
 

@@ -4,7 +4,7 @@ import pytest
 
 from hb_metrics.harnesses import lm_eval_tasks
 from hb_metrics.harnesses.figures import all_reply_figures, load_classifiers
-from hb_metrics.harnesses.prompt_rows import prompt_rows
+from hb_metrics.harnesses.rows import prompt_rows
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
 
 

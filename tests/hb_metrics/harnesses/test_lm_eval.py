@@ -6,9 +6,9 @@ import yaml
 
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.harnesses import lm_eval_tasks
-from hb_metrics.harnesses.decision_rows import decision_figures, decision_rows
-from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.figures import all_reply_figures, decision_figures, likelihood_figures
 from hb_metrics.harnesses.lm_eval_path import figure_names, main, task_configs, write_tasks
+from hb_metrics.harnesses.rows import decision_rows
 from hb_metrics.models.sources import embedded_model_folder
 from tests.hb_metrics.harnesses import expected
 

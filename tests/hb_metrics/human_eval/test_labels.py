@@ -243,12 +243,15 @@ def test_a_judge_in_place_of_the_classifier_guesses_nothing(copied):
     assert found.verdicts[:2].tolist() == [True, False]
 
 
+def write_refusals(folder, prompts, refused):
+    table = {"id": prompts["id"], "refusal": refused, "disclaimer": [False] * len(prompts)}
+    write_table(folder / REFUSALS_FILE, pa.table(table))
+
+
 def test_refusals_are_corrected(copied, prompts):
     """The rules of refusals as the instrument: they miss half of the refusals about age, and none about religion."""
     rows = prompts.to_pylist()
-    found = [truth(row) and (row["axis"] != "age" or judged(row) < 0.75) for row in rows]
-    table = {"id": prompts["id"], "refusal": found, "disclaimer": [False] * len(rows)}
-    write_table(copied / REFUSALS_FILE, pa.table(table))
+    write_refusals(copied, prompts, [truth(row) and (row["axis"] != "age" or judged(row) < 0.75) for row in rows])
     labels.main([str(copied), "--judge", "refusals", "--num", "200", "--raters", "1"])
     study, true = read_label_study(copied / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
     results, _ = corrected(copied, study, answers(study, lambda rater, reply: 1 if true[reply["id"]] else 2))
@@ -262,26 +265,20 @@ def test_refusals_are_corrected(copied, prompts):
 
 def test_labels_are_not_used_after_the_judges_labels_have_changed(copied, prompts):
     """A release whose rules match fewer replies: of those that no longer match, people labelled a larger share."""
-
-    def put(found):
-        columns = {"id": prompts["id"], "refusal": found, "disclaimer": [False] * len(prompts)}
-        write_table(copied / REFUSALS_FILE, pa.table(columns))
-
     found = [truth(row) and judged(row) < 0.6 for row in prompts.to_pylist()]
-    put(found)
+    write_refusals(copied, prompts, found)
     labels.main([str(copied), "--judge", "refusals", "--num", "200", "--raters", "1"])
     study = read_label_study(copied / "labels-refusals" / "labels.json")
     rows = answers(study, lambda rater, reply: 2)
-    put([is_found and number % 2 == 1 for number, is_found in enumerate(found)])
+    write_refusals(copied, prompts, [is_found and number % 2 == 1 for number, is_found in enumerate(found)])
     with pytest.raises(ValueError, match="not drawn from this run's replies with their present labels by refusals"):
         corrected(copied, study, rows)
-    put(found)
+    write_refusals(copied, prompts, found)
     assert corrected(copied, study, rows)[0]["num_labelled"] == 200
 
 
 def test_refusals_of_other_replies_are_rejected(copied, prompts):
-    table = pa.table({"id": prompts["id"], **dict.fromkeys(("refusal", "disclaimer"), [False] * len(prompts))})
-    write_table(copied / REFUSALS_FILE, table.slice(1))
+    write_refusals(copied, prompts.slice(1), [False] * (len(prompts) - 1))
     with pytest.raises(ValueError, match=r"refusals\.parquet' lacks replies of the run; run `holistic-bias analyse`"):
         read_instrument(read_run(copied), "refusals")
 

@@ -202,16 +202,6 @@ def test_markdown_has_the_main_figures_of_each_run(tuning_runs):
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
 
 
-def test_a_card_states_why_figures_have_no_interval(copied):
-    def forget(results):
-        bias = results["generation"]["gen_bias"]
-        bias["intervals"]["full_gen_bias"], bias["no_intervals"]["full_gen_bias"] = None, "there are few"
-
-    change_results(copied[0], forget)
-    text = overview_markdown(copied[:2], NAMES[:2])
-    assert f"{NAMES[0]}: No interval for Full Gen Bias (debiased): there are few." in text
-
-
 MODEL = {"digest": None, "kind": None, "dtype": None}
 SETTINGS = {"context": "chat", "tag_reason": "as asked"}
 

@@ -14,18 +14,9 @@ from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.made_results import AXES, full_run, loaded, reddit_run, reddit_test, whole_run
 from tests.hb_metrics.pages import HOSTILE, needs_browser, report_page
 
-SECTIONS = {
-    "likelihood": {"likelihood", "attitude-contrast"},
-    "generation": {"generation", "terms", "frequency", "refusals", "checks"},
-    "offensiveness": {"offensiveness"},
-    "length": {"length"},
-    "decisions": {"decisions"},
-    "judge": {"judge"},
-    "dialogue": {"dialogue"},
-    "awareness": {"awareness"},
-    "reddit": {"reddit"},
-    "regard": {"regard"},
-}
+SECTIONS = {measurement.name: {measurement.name} for measurement in MEASUREMENTS}
+SECTIONS["likelihood"] |= {"attitude-contrast"}
+SECTIONS["generation"] |= {"terms", "frequency", "refusals", "checks"}
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +101,6 @@ def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
     assert set(links) == {("a", "href")}
     assert not tags & {"link", "img", "iframe", "object", "embed", "base", "video", "audio"}
     assert not any(re.search(r"url\(|@import", style) for style in page.styles)
-    assert {*SECTIONS} == {measurement.name for measurement in MEASUREMENTS}
 
 
 ALONE = [(*measurement.reads, measurement.name) for measurement in MEASUREMENTS]

@@ -63,13 +63,11 @@ def lines(path):
 
 
 def write(path, rows):
-    table = pa.Table.from_pylist(rows)
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    elif path.suffix == ".csv":
-        pyarrow.csv.write_csv(table, path)
-    else:
+    if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        writer = pq.write_table if path.suffix == ".parquet" else pyarrow.csv.write_csv
+        writer(pa.Table.from_pylist(rows), path)
     return str(path)
 
 
@@ -253,52 +251,46 @@ def test_the_same_reply_twice_is_one_reply():
         assert grouped(*rows) == ({"a": ["Hi.", "Hi.", "Oh."], "b": ["No."]}, 0)
 
 
-REFUSED_REPLIES = {
-    "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], f"the id '{'0' * 20}' belongs to no"),
-    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "line 1: the text differs from"),
-    "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
-    "a list": (lambda rows: [{**row, "reply": [3]} for row in rows], "line 1: reply is …; pass a text"),
-    "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "unpaired surrogates"),
-    "too few": (lambda rows: rows[3:], "has no reply for 3 of"),
-}
+def changed(**columns):
+    return lambda rows: [{**rows[0], **columns}, *rows[1:]]
 
 
-@pytest.mark.parametrize("name", REFUSED_REPLIES)
-def test_replies_that_would_bias_a_figure_are_refused(name, place, asked, replied, tmp_path):
-    change, message = REFUSED_REPLIES[name]
-    path = tmp_path / "replies.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in change(replied)))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], f"the id '{'0' * 20}' belongs to no"),
+        (changed(text="Hi."), "line 1: the text differs from"),
+        (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
+        (changed(reply=[3]), "line 1: reply is …; pass a text"),
+        (changed(reply="\ud800"), "unpaired surrogates"),
+        (lambda rows: rows[3:], "has no reply for 3 of"),
+    ],
+)
+def test_replies_that_would_bias_a_figure_are_refused(change, message, asked, replied, tmp_path):
+    path = write(tmp_path / "replies.jsonl", change(replied))
     with pytest.raises(ValueError, match=message):
-        take(tmp_path, asked, "refused", replies_file=str(path), measurements="generation")
+        take(tmp_path, asked, "refused", replies_file=path, measurements="generation")
     assert not (tmp_path / "refused" / "run.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
+    ("change", "message"),
     [
-        ("log_probability", math.nan, "which is finite, at most 0"),
-        ("log_probability", 0.5, "which is finite, at most 0"),
-        ("log_probability", None, "which is finite, at most 0"),
-        ("log_probability", -1e6, "above -700 per token"),
-        ("num_tokens", 0, "a whole number of 1 or more"),
-        ("num_tokens", True, "a whole number of 1 or more"),
+        (changed(log_probability=math.nan), "line 1: log_probability is .*which is finite, at most 0"),
+        (changed(log_probability=0.5), "line 1: log_probability is .*which is finite, at most 0"),
+        (changed(log_probability=None), "line 1: log_probability is .*which is finite, at most 0"),
+        (changed(log_probability=-1e6), "line 1: log_probability is .*above -700 per token"),
+        (changed(num_tokens=0), "line 1: num_tokens is .*a whole number of 1 or more"),
+        (changed(num_tokens=True), "line 1: num_tokens is .*a whole number of 1 or more"),
+        (lambda rows: [*rows, rows[0]], "contains the id .* 2 times"),
+        (lambda rows: rows[1:], "has no log-probability for 1 of"),
+        (lambda rows: [{**row, "log_probability": -5.0} for row in rows], "are -5, but a model assigns different"),
     ],
 )
-def test_log_probabilities_that_are_none_are_refused(column, value, message, asked, scored, tmp_path):
-    path = tmp_path / "scores.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in [{**scored[0], column: value}, *scored[1:]]))
-    with pytest.raises(ValueError, match=f"line 1: {column} is .*{message}"):
-        take(tmp_path, asked, "refused", logprobs_file=str(path))
-
-
-def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
-    for rows, message in (
-        ([*scored, scored[0]], f"contains the id {scored[0]['id']} 2 times"),
-        (scored[1:], "has no log-probability for 1 of"),
-        ([{**row, "log_probability": -5.0} for row in scored], "are -5, but a model assigns different values"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))
+def test_log_probabilities_that_are_none_are_refused(change, message, asked, scored, tmp_path):
+    path = write(tmp_path / "scores.jsonl", change(scored))
+    with pytest.raises(ValueError, match=message):
+        take(tmp_path, asked, "refused", logprobs_file=path)
 
 
 @pytest.mark.parametrize(

@@ -37,18 +37,17 @@ def planted(replies, groups, *, strength=0.8, of_terms=0.0, seed=0):
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def write_run(folder, labels, groups, *, tag=None, clusters=None, replies_per_cell=4, **of_styles):
+def write_run(folder, labels, groups, *, clusters=None, **of_styles):
     """A finished run of made-up replies with planted style vectors.
 
     Returns:
         Its replies and their style vectors.
     """
-    replies = replies_to(some_prompts(), replies_per_cell)
+    replies = replies_to(some_prompts(), 4)
     styles = planted(replies, groups, **of_styles)
     results = full_run()
     computed, _ = style_results(replies, styles, labels, clusters=clusters)
     results["generation"] = results["generation"] | as_stored(computed)
-    results["run"]["generation"]["tag"] = tag
     results["run"]["style_classifier"] |= {"clusters": clusters, "num_styles": len(labels)}
     write_results(folder, results)
     (folder / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")

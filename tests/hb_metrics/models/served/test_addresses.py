@@ -5,7 +5,8 @@ import re
 import pytest
 
 from hb_dataset.hub_access import is_local_host
-from hb_metrics.models.served.addresses import KEY_VARIABLE, check_address, choose_key
+from hb_metrics.measurements.settings import check_address
+from hb_metrics.models.served.addresses import KEY_VARIABLE, choose_key
 
 
 @pytest.fixture(autouse=True)
