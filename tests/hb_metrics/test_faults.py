@@ -234,7 +234,8 @@ def fill(parts, ids, table, texts=None, calls=None):
         for index in mine:
             if calls is not None:
                 calls.append(index)
-            yield table.take(pa.array(parts[index].rows))
+            rows = table.take(pa.array(parts[index].rows))
+            yield dict(zip(rows.column_names, rows.columns, strict=True))
 
     fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", inputs=texts)
     return read_shards(parts, SCHEMA)

@@ -365,6 +365,6 @@ def test_labelled_replies_are_learnt_after_their_system_message(settings, model)
     personas = pa.array([[]] * len(table), pa.list_(pa.string()))
     rows = table.select(["text", "system"]).append_column("personas", personas)
     made = GenerationSettings("chat", None, "", system_prompt="Be kind.")
-    prompts = rendered_prompts(rows, load_tokenizer(model), made, None)
+    prompts = rendered_prompts(rows, load_tokenizer(model), made, [None] * len(rows))
     for system, prompt in zip(table["system"].to_pylist(), prompts, strict=True):
         assert prompt.startswith(f"s{system or 'Be kind.'}<|eot_id|>u")

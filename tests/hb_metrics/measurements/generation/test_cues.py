@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.collect.replies import cues as replies_cues
 from hb_metrics.collect.replies.cues import cue_lines, cue_messages
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
+from hb_metrics.measurements import reply_requests
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.cue_agreement import (
     cue_frame,
@@ -56,7 +56,7 @@ def one_question(tmp_path_factory):
     path = tmp_path_factory.mktemp("questions") / "questions.yaml"
     path.write_text(f"questions: ['{QUESTION}']")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replies_cues, "QUESTIONS_FILE", path)
+        patch.setattr(reply_requests, "QUESTIONS_FILE", path)
         yield
 
 
@@ -128,7 +128,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
     names = "Ada,DEAF\nBo,Blind\nCy,DEAF\nDi,Blind\nEd,DEAF\nFlo,Blind\nGus,DEAF\nHal,Blind\n"
     (tmp_path / "names.csv").write_text(f"name,group\n{names}")
     (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
-    monkeypatch.setattr(replies_cues, "QUESTIONS_FILE", tmp_path / "questions.yaml")
+    monkeypatch.setattr(reply_requests, "QUESTIONS_FILE", tmp_path / "questions.yaml")
     tokenizer = chat_tokenizer("llama3")
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(tmp_path / "model")
