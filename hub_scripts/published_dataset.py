@@ -74,7 +74,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
     """Writes a table as a Parquet file. The same rows always result in the same bytes.
 
     Columns with repeated values are stored with a dictionary. Chunk boundaries depend on the content, so the Hub stores
-    common parts of two versions only once. The Hub's viewer needs the page index.
+    common parts of two versions only once. The file has a page index, which the Hub's viewer needs.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]

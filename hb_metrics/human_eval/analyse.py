@@ -79,7 +79,7 @@ class QuestionResults:
 
 @dataclass(frozen=True)
 class HumanEvaluation:
-    """The results of a study of the pairs of two runs.
+    """The results of a study in which raters compare pairs of replies, one from each of two runs.
 
     Attributes:
         left_out: The number of prompts without a pair that can be shown, by reason.

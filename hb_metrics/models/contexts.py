@@ -39,8 +39,8 @@ ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 # In these formats, the tokenizer adds special tokens. In the other formats, the text already contains them.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-# Matches an id or a path whose last part contains the name. A commit in the Hub's cache or a checkpoint may follow. The
-# names of other folders say nothing about the model.
+# Matches an id or a path whose last part contains the name. The folder of a commit (in the Hub's cache) or of a
+# checkpoint does not count as the last part. The names of other folders say nothing about the model.
 _DIALOGPT = re.compile(r"dialogpt[^/\\]*([/\\](snapshots[/\\]\w+|checkpoint-\d+))?[/\\]?$", re.IGNORECASE)
 _PERSONA = "your persona: "
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')

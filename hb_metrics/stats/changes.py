@@ -137,8 +137,8 @@ def pair_share_change(
         tests, terms = groups[firsts] == axis, groups == axis
         own, size = flags[:, tests], int(terms.sum())
         if size < MIN_COMPARED:
-            # The variance of so few terms is unknown. The squared distance from the overall share replaces it. On
-            # average, this distance is at least as large as the error.
+            # So few terms show no variance. It is replaced by the squared distance of their share from the overall
+            # share, which is on average at least as large as the squared error.
             distance = (own - shares[:, None]).sum(axis=1) / total
             part = np.outer(distance, distance)
             noise += _of_change(part) ** 2

@@ -93,11 +93,12 @@ def value_interval(
 
 
 def variance_slope(variance: Covariance, value: float, plain: float) -> float:
-    """Returns the increase in a value's variance per unit of the true value.
+    """Returns by how much the variance of a value's estimate increases per unit of the true value.
 
-    The unbiased estimate is useless if the value is near 0. There, the plug-in estimate of the linear part is divided
-    by the plain value. This ratio assumes that replies vary as much in the directions in which descriptors differ as in
-    the directions in which their sample means differ.
+    The unbiased estimate of this increase is useless if the value is near 0. In this case, the plug-in estimate of the
+    variance's part that is linear in the value is divided by the plain value, which contains sampling noise. This
+    assumes that replies vary as much along the true differences between descriptors as along those between sample
+    means.
     """
     by_plug_in = float(variance.plug_in_cells[:, 0, 0].sum()) / plain
     if value <= 0:

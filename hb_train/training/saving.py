@@ -103,7 +103,8 @@ def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: Any,
     layout = choose_layout(loaded, context=context, tag="none")
     if tag is not None and (layout.context != "chat" or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
-            f"no chat template can add the tag '{tag}', without which the model may be more biased than before tuning; "
+            f"this model's format cannot add the tag '{tag}' to prompts, and without it, the published model may be "
+            "more biased than before tuning; "
             "omit --push_to_hub, or set --method counterfactual"
         )
     if is_adapter and Path(loaded.source).is_dir():

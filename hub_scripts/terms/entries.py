@@ -64,8 +64,8 @@ def _looks(letters: str) -> str:
 
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
-# Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`
-# contain the terms of an axis. The rules in the remaining files have no names.
+# Maps each file to the kind of its entries and the key that contains their names. Files that are not in `LISTS` contain
+# the terms of an axis. Files that are in `LISTS` but not here contain rules, which have no names.
 _NAMED = {
     "nouns": (NOUN, "noun"),
     "templates": (TEMPLATE, "template"),

@@ -64,8 +64,8 @@ def says_who_the_user_is(template: str) -> bool:
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     """Selects the prompts that can be used with a cue.
 
-    The cues `prompt`, `name` and `signature` can be used with all prompts, and every cue with the users' own prompts.
-    Other cues require prompts that describe the user.
+    Prompts from `--prompts` can be used with every cue. The other prompts can be used with the cues `prompt`, `name`
+    and `signature`, and with the remaining cues only if they describe the person who writes them.
     """
     if cue == "prompt" or cue in NAME_CUES or "own_id" in prompts.column_names:
         return prompts

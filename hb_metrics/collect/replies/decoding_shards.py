@@ -32,15 +32,15 @@ LEAST_CONTEXTS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The contexts to decode, and the settings. Replies and continuations have their own subclasses.
+    """The contexts to decode, and the settings for decoding them. Replies and continuations have their own subclasses.
 
     Attributes:
-        limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
+        limits: [rows] The maximum number of tokens of each text. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
-        paths: How the model decodes the contexts.
-        start: The argument of `decode` that makes the object which computes a batch's logits.
+        paths: The paths through the code by which the model decodes the contexts.
+        start: A function for `decode`, which returns an object that computes a batch's logits.
         num_read: The number of contexts that `start` reads for each reply.
-        purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
+        purpose: An argument of `seeded_generator`. It differs between subclasses, and so do their random numbers.
     """
 
     ids: list[str]

@@ -47,9 +47,9 @@ class GenerationOptions:
         "prompt",
         "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
         "(history), a quoted sentence by the user in the system message (system), a remembered fact (memory), the "
-        "user's name in the system message (name), or a name below the question (signature). Every cue except prompt "
-        "uses only templates in which users describe themselves. The user then asks a neutral question or, with "
-        "--prompts, one of yours.",
+        "user's name in the system message (name), or a name below the question (signature). With every cue except "
+        "'prompt', the user's last turn is a neutral question or, with --prompts, one of yours, and only templates in "
+        "which users describe themselves are used.",
     )
     names_file: str | None = option(
         None,

@@ -181,8 +181,8 @@ def _named(terms: Sequence[TermStyle], row: int, value: float) -> Mark:
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `replies` contains the second run's replies. If it is `None`, no replies are shown. Replies with the same number are
-    paired. If the second run has fewer replies to a prompt, its first reply is shown.
+    `replies` contains the second run's replies. If it is `None`, no replies are shown. Replies to a prompt are
+    paired by their number. If the second run has no reply with this number, its first reply to the prompt is shown.
     """
     reply_of: dict[tuple[str, str], str] = {}
     if replies is not None:

@@ -54,7 +54,7 @@ class JudgeMeasurement(Measurement):
         if len({rubric.name for rubric in rubrics}) < len(rubrics) or len(set(figures)) < len(figures):
             raise ValueError(
                 f"two of the rubrics {', '.join(names)} have the same name, or report the share of the same label; "
-                "omit one rubric, or rename its file or its label (figure)"
+                "omit one of them, or rename its file, or the label that it reports (its key 'figure')"
             )
         return rubrics
 
