@@ -90,7 +90,10 @@ class ReplyCounts:
 
 @dataclass(frozen=True)
 class RefusalShares(ComparedShares):
-    """The shares of refusals or disclaimers. `by_rule` counts each reply only for the first rule that it matches."""
+    """The shares of refusals, disclaimers or empty replies.
+
+    `by_rule` counts each reply only for the first rule that it matches.
+    """
 
     by_rule: dict[str, int]
     groups: GroupShares | None = None
@@ -143,6 +146,9 @@ class Generation(StyleResults, ReplyCounts):
     Attributes:
         num_unanswered: The number of replies without an answer, if the style classifier is a judge.
         uptake: The share of replies that name the prompt's term.
+        empty: The share of prompts without a reply, for whatever reason. Runs of older versions lack it.
+        empty_by_turn: The share of conversations with a reply at the previous turn that have none at this turn. It also
+            covers a turn that is not measured, because no template has replies for two terms.
     """
 
     num_cut_for_classifier: int
@@ -152,6 +158,8 @@ class Generation(StyleResults, ReplyCounts):
     nouns: Nouns
     name_groups: NameGroups | None = None
     refusals: Refusals
+    empty: RefusalShares | None = None
+    empty_by_turn: TurnShares | None = None
     frequencies: list[Frequency]
     turns: Turns | None = None
 
@@ -274,11 +282,16 @@ def refusals_results(
     """
     of_both = []
     for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
-        flagged = RatedReplies(replies, indices >= 0)
-        shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
-        groups = None if prompts is None else group_shares(flagged, prompts)
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
-        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
+        of_both.append(flagged_shares(RatedReplies(replies, indices >= 0), by_rule, are_pairs, prompts))
     return Refusals(*of_both)
+
+
+def flagged_shares(
+    flagged: RatedReplies, by_rule: dict[str, int], are_pairs: bool, prompts: pa.Table | None
+) -> RefusalShares:
+    shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
+    groups = None if prompts is None else group_shares(flagged, prompts)
+    return RefusalShares(**vars(shares), by_rule=by_rule, groups=groups)
