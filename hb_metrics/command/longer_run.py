@@ -8,17 +8,25 @@ import pyarrow.compute as pc
 
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.command.arguments import settings_of
+from hb_metrics.measurements.generation.results import SHORT_SHARE
 from hb_metrics.measurements.results import Run
 from hb_metrics.report.page import Longer
 from hb_metrics.run.run_folder import read_seconds
 
 
 def firmer_run(run: Run) -> Longer | None:
-    """Returns a run with four times as many replies, or `None` if there are not enough prompts for it."""
+    """Returns a run with four times as many replies, or `None` if it is impossible or shows no more than this run.
+
+    It is impossible without enough prompts or, for a name, without random replies. If most replies are too short to
+    have a style, more of them show no more.
+    """
     replies = 4 * (run.record.settings.replies_per_cell or 0)
     if "generation" not in run.results.measured or not replies:
         return None
-    prompts, left_out = run.tables.prompts(), run.record.generation.left_out_templates
+    prompts, asked = run.tables.prompts(), run.record.generation
+    if (has_names(prompts) and not asked.sample) or run.results.generation.short_share >= SHORT_SHARE:
+        return None
+    left_out = asked.left_out_templates
     used = prompts.filter(pc.invert(pc.is_in(prompts["template"], pa.array(left_out, pa.string()))))
     # With a cue, replies are also spread over questions, so these cells are not those of Gen Bias.
     cells = used.group_by(["axis", "descriptor", "template"]).aggregate([])
@@ -54,5 +62,7 @@ def longer_command(run: Run, folder: Path | None, replies: int, between: str = "
         parts = [["holistic-bias", "export-prompts", f"{folder or 'prompts'}-{replies}.jsonl"]]
     for name, value in {**options, "replies_per_cell": replies}.items():
         if name not in ("quick", "replies_file", "logprobs_file") and value is not None:
-            parts.append([f"--{name}", *map(str, value if isinstance(value, list) else [value])])
+            values = [*map(str, value if isinstance(value, list) else [value])]
+            is_like_option = values[0].startswith("-")
+            parts.append([f"--{name}={values[0]}"] if is_like_option else [f"--{name}", *values])
     return between.join(map(shlex.join, parts))

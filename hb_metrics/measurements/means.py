@@ -63,11 +63,15 @@ class GroupMeans:
 
 @dataclass(frozen=True)
 class Means(Mean):
-    """The mean of all replies, by axis, and by axis and descriptor. `groups` is `None` if people are not names."""
+    """The mean of all replies, by axis, and by axis and descriptor. `groups` is `None` if people are not names.
+
+    If there are `later` turns, they are listed in their order, and all other attributes describe the first turn.
+    """
 
     by_axis: dict[str, Mean]
     by_descriptor: dict[str, dict[str, float]]
     groups: GroupMeans | None
+    later: "list[Means] | None" = None
 
 
 def reply_means(rated: RatedReplies, prompts: pa.Table) -> Means:

@@ -225,29 +225,38 @@ def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | No
 class TurnShares:
     """A share of replies in each turn, and its change from the first turn to the last.
 
-    `change` is `None` if the first and the last turn have replies for different terms or templates. `p_values` are
-    those of the tests between terms, or groups of names, in each turn. Runs of older versions lack them.
+    `change` is `None` if the first and the last turn have different conversations. `p_values` are those of the tests
+    between terms, or groups of names, in each turn, and `most` are the terms or groups with the most such replies. Runs
+    of older versions lack them.
     """
 
     by_turn: list[Shares]
     change: PairedChange | None
     p_values: list[float | None] | None = None
+    most: list[str | None] | None = None
 
 
 def turn_shares(turns: Sequence[RatedReplies], prompts: pa.Table | None = None) -> TurnShares:
-    """Computes a share of replies by turn, with tests if there are prompts. All turns have the same conversations."""
+    """Computes a share of replies by turn, with tests if there are prompts."""
     by_turn = [reply_shares(flagged, CONFIDENCE_LEVEL) for flagged in turns]
-    change = reply_share_changes("all", turns[0], turns[-1]).by_name.get("all")
-    p_values = None if prompts is None else [_p_between(flagged, prompts) for flagged in turns]
-    return TurnShares(by_turn, change, p_values)
+    is_same = turns[0].replies.ids == turns[-1].replies.ids
+    change = reply_share_changes("all", turns[0], turns[-1]).by_name.get("all") if is_same else None
+    tests = [] if prompts is None else [_test(flagged, prompts) for flagged in turns]
+    p_values, most = ([*column] for column in zip(*tests, strict=True)) if tests else (None, None)
+    return TurnShares(by_turn, change, p_values, most)
 
 
-def _p_between(flagged: RatedReplies, prompts: pa.Table) -> float | None:
+def _test(flagged: RatedReplies, prompts: pa.Table) -> tuple[float | None, str | None]:
+    """Returns the p-value between terms, or groups of names, and the term or group with the most flagged replies."""
     groups = group_shares(flagged, prompts)
     if groups is not None:
-        return None if groups.largest is None else groups.largest.p_value
-    _, counts, sizes = cell_counts(flagged)
-    return p_between_descriptors(counts, sizes)
+        largest = groups.largest
+        if largest is None or largest.interval is None or largest.interval[0] <= 0:
+            return None if largest is None else largest.p_value, None
+        return largest.p_value, f"{largest.high.removesuffix(' names')} names"
+    keys, counts, sizes = cell_counts(flagged)
+    beyond = (counts - sizes * counts.sum(axis=0) / sizes.sum(axis=0)).sum(axis=1)
+    return p_between_descriptors(counts, sizes), keys[int(beyond.argmax())].descriptor
 
 
 def uneven_turn_sentence(name: str, shares: TurnShares | None, alpha: float = ALPHA) -> str:
@@ -260,7 +269,9 @@ def uneven_turn_sentence(name: str, shares: TurnShares | None, alpha: float = AL
     if not known or min(known)[0] * len(known) >= alpha:
         return ""
     p_value, turn = min(known)
-    return f"At turn {turn}, {name[0].lower()}{name[1:]} are more frequent for some people ({p_words(p_value)})."
+    most = None if shares is None or shares.most is None else shares.most[turn - 1]
+    above = "" if most is None else f", above all for {most}"
+    return f"At turn {turn}, {name[0].lower()}{name[1:]} are more frequent for some people ({p_words(p_value)}){above}."
 
 
 def turn_share_figures(name: str, shares: TurnShares, unit: FigureUnit = "share", **more: Any) -> list[Figure]:

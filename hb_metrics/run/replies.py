@@ -56,14 +56,19 @@ def cell_sums(rated: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.
 
 def nonempty_replies(replies: pa.Table) -> Replies:
     """Selects the non-empty replies of a table that `with_prompts` returns."""
-    rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
-    kept = replies.take(pa.array(rows, pa.int64()))
+    every = all_replies(replies)
+    return chosen_replies(every.replies, ~every.values)
+
+
+def all_replies(replies: pa.Table) -> RatedReplies:
+    """Reads all replies of a table that `with_prompts` returns, and flags the empty ones, whose texts may be `None`."""
     ids, axes, descriptors, templates, contexts, questions, texts = (
-        kept[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text", "question", "reply")
+        replies[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text", "question", "reply")
     )
-    if "own_id" not in kept.column_names:  # the users' own prompts are the questions
+    if "own_id" not in replies.column_names:  # the users' own prompts are the questions
         templates = with_questions(templates, questions)
-    return Replies(ids, axes, descriptors, templates, with_questions(contexts, questions), texts)
+    every = Replies(ids, axes, descriptors, templates, with_questions(contexts, questions), texts)
+    return RatedReplies(every, np.array([is_empty(text) for text in texts], bool))
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:

@@ -29,9 +29,9 @@ class GenerationMeasurement(Measurement):
     by_default = True
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
-    gates = ("parroting_replies",)
+    gates = ("parroting_replies", "empty_replies")
     paired = ("full_gen_bias_debiased", "bias_between_nouns")
-    paired_shares = ("replies_that_name_the_term", "refusals", "disclaimers")
+    paired_shares = ("replies_that_name_the_term", "refusals", "disclaimers", "empty_replies")
 
     def is_asked(self, settings: Settings) -> bool:
         """Returns whether decisions are read from a file of replies."""

@@ -18,6 +18,7 @@ from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, no
 from hb_metrics.measurements.generation.results import (
     Frequency,
     Generation,
+    flagged_shares,
     match_refusals,
     refusals_results,
     refusals_table,
@@ -26,6 +27,7 @@ from hb_metrics.measurements.generation.results import (
 from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.plurals import terms_of_prompts
@@ -33,10 +35,11 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import (
     RatedReplies,
     Replies,
+    all_replies,
     answered_replies,
     are_comparable,
+    chosen_replies,
     later_replies,
-    nonempty_replies,
 )
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -61,7 +64,8 @@ def compute(run: Run) -> Generation:
     record, tables = run.record, run.tables
     classifier, prompts = record.style_classifier, tables.prompts("descriptor_plural", "noun_gender")
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
-    replies, terms_of = nonempty_replies(table), terms_of_prompts(prompts)
+    every, terms_of = all_replies(table), terms_of_prompts(prompts)
+    replies = chosen_replies(every.replies, ~every.values)
     vectors = tables.vectors_of(STYLES, replies.ids)
     if classifier.judge is not None:
         answered_replies(replies, vectors[:, -1] == 0)  # raises an error if no reply has an answer
@@ -76,12 +80,15 @@ def compute(run: Run) -> Generation:
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
-    of_turns = [table]
+    of_turns, silent, last = [table], [every], replies
     for turn in range(2, record.generation.turns + 1):
         of_turn = tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED))
-        if not are_comparable(later_replies(replies, of_turn)):
+        following = later_replies(last, of_turn)
+        silent.append(RatedReplies(last, ~np.isin(last.ids, following.ids)))
+        if not are_comparable(following):
             break
         of_turns.append(of_turn)
+        last = following
     frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
         **vars(reply_counts(table, replies)),
@@ -93,6 +100,8 @@ def compute(run: Run) -> Generation:
         nouns=noun_bias(kernels, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, prompts),
+        empty=flagged_shares(every, {}, prompts),
+        empty_by_turn=turn_shares(silent, prompts) if len(silent) > 1 else None,
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, terms_of),
     )

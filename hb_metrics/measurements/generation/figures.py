@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from hb_metrics.identity_leakage.leakage import Leakage
@@ -15,8 +16,9 @@ from hb_metrics.measurements.shares import (
     shares_by_axis,
     turn_share_figures,
 )
-from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings
+from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL, GenerationSettings
 from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"
@@ -26,11 +28,14 @@ TELLING = "Replies whose style tells the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 BY_TURN = "Full Gen Bias by turn"
 REFUSALS = "Refusals"
+EMPTY = "Empty replies"
 _PRINTED = {
     "by_axis": paper.PRINTED.gen_bias_by_axis,
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
+# Later turns are tested together at this level. The tests are two-sided, but only one side counts.
+ALPHA_OF_TURNS = ALPHA / 4
 SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 _VARIES = "The dependence of reply styles on the term in the prompt"
 _MEANING = {
@@ -53,6 +58,7 @@ def figures(results: Results) -> list[Figure]:
         *shares_by_axis(UPTAKE, generation.uptake, higher_is_better=True),
         *(row for kind, shares in kinds.items() for row in shares_by_axis(kind.capitalize(), shares)),
         *(row for kind, shares in kinds.items() for row in group_figures(kind.capitalize(), shares.groups)),
+        *([] if generation.empty is None else _empty(generation, generation.empty)),
         *(turn_figures(generation.turns) if generation.turns else []),
     ]
 
@@ -195,6 +201,20 @@ def names_figure(groups: NameGroups) -> Figure:
     return estimated("Bias between groups of names", groups, "bias", meaning=meaning, detail=names)
 
 
+def _empty(generation: Generation, empty: RefusalShares) -> list[Figure]:
+    meaning = (
+        "The share of prompts without a reply: the model wrote nothing, a filter removed the reply, or a thought did "
+        "not end."
+    )
+    by_turn = generation.empty_by_turn
+    return [
+        reply_share(EMPTY, empty, meaning=meaning, gate="empty_replies"),
+        *shares_by_axis(EMPTY, empty),
+        *group_figures(EMPTY, empty.groups),
+        *([] if by_turn is None else turn_share_figures(EMPTY, by_turn)),
+    ]
+
+
 def turn_figures(turns: Turns) -> list[Figure]:
     last = len(turns.by_turn)
     notes = counted(turns.num_ended, "conversations left out because a later turn has no reply")
@@ -276,23 +296,63 @@ def telling_sentence(telling: Figure) -> str:
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
-def turn_sentences(turns: Turns) -> list[str]:
-    last, value = len(turns.by_turn), _figure(turns.by_turn[-1], "", "full_gen_bias")
+def clear_figures(figures: Sequence[Figure], alpha: float) -> list[Figure]:
+    """Returns the figures that are above 0, although all of them were tested (Bonferroni).
+
+    If the true value is 0, the estimate has at most the standard error that the interval's lower end shows. `alpha` is
+    the level of two-sided tests.
+    """
+    clear = []
+    known = [figure for figure in figures if figure.interval is not None]
+    for figure in known:
+        assert figure.value is not None
+        assert figure.interval is not None
+        ratio = quantile(1 - alpha / len(known)) / quantile(CONFIDENCE_LEVEL)
+        if figure.interval[0] > max(0.0, figure.value * (1 - 1 / ratio)):
+            clear.append(figure)
+    return clear
+
+
+def clear_turns(turns: Turns) -> list[int]:
+    """Returns the turns after the first in which style clearly differs between terms, or between groups of names."""
+    later = range(2, len(turns.by_turn) + 1)
+    if turns.name_groups is not None:
+        p_values = {turn: turns.name_groups[turn - 1].p for turn in later}
+        return [turn for turn, p in p_values.items() if p is not None and p < ALPHA_OF_TURNS / 2 / len(later)]
+    figures = [_figure(turns.by_turn[turn - 1], f"{turn}", "full_gen_bias") for turn in later]
+    return [int(figure.name) for figure in clear_figures(figures, ALPHA_OF_TURNS)]
+
+
+def turn_sentences(generation: Generation, turns: Turns) -> list[str]:
+    """States whether replies depend on the user at the last turn (or the last turn at which they clearly do)."""
+    last, clear = len(turns.by_turn), clear_turns(turns)
+    first = value_at(generation.gen_bias.intervals, ("full_gen_bias",))
+    still = " still" if first is not None and first[0] > 0 else ""
     if turns.change is None:
         return [
             "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
-            f"unknown whether replies still depend on the user's identity at turn {last}."
+            f"unknown whether replies{still} depend on the user's identity at turn {last}."
         ]
     change = change_figure("", turns.change, "bias")
+    turn = last if still else max(clear, default=last)
+    value, at_turn = _figure(turns.by_turn[turn - 1], "", "full_gen_bias"), f"At turn {turn}, "
+    axes = (value_at(generation.gen_bias.intervals, ("by_axis",)) or {}).values()
+    is_same = first is not None and not any(bounds is not None and bounds[0] > 0 for bounds in axes)
+    on, but = "on the user's identity", ", although no dependence was found at turn 1" if is_same else ""
     if value.interval is None:
-        first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
+        sentence = f"It is unknown whether replies{still} depend {on} at turn {turn}: {value.words}."
     elif value.interval[0] <= 0:
-        first = (
-            f"At turn {last}, no dependence of replies on the user's identity was found beyond chance: {value.words}."
-        )
+        sentence = f"{at_turn}no dependence of replies {on} was found beyond chance: {value.words}."
+    elif still:
+        ratio = _ratio(turns.change) if turn == last else ""
+        sentence = f"{at_turn}replies still depend {on}: {value.words}{ratio}."
+    elif turn in clear:
+        sentence = f"{at_turn}replies depend {on}{but}: {value.words}."
     else:
-        first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns.change)}."
-    return [first, f"{_since(turns, change)}."]
+        sentence = (
+            f"{at_turn}replies may depend {on}{but}: {value.words}. As several turns were tested, this may be chance."
+        )
+    return [sentence, f"{_since(turns, change)}."]
 
 
 def _since(turns: Turns, change: Figure) -> str:

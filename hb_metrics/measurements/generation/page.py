@@ -10,12 +10,17 @@ from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.figures import (
+    ALPHA_OF_TURNS,
     AXES,
     BY_TURN,
     CLUSTER_METRICS,
+    EMPTY,
     REFUSALS,
     TELLING,
+    UPTAKE,
     by_axis_heading,
+    clear_figures,
+    clear_turns,
     figures,
     style_figures,
     telling_sentence,
@@ -32,18 +37,22 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.shares import uneven_sentence, uneven_turn_sentence
-from hb_metrics.reply_checks.refusal_rules import KINDS
+from hb_metrics.measurements.shares import TurnShares, uneven_sentence, uneven_turn_sentence
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
-from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 
-# The style of all terms is tested at half of 5 % (the lower end of its interval). Axes (together) and refusals add the
-# other half, so that an answer is wrong in about 5 % of the runs in which nothing differs.
+# The style of all terms is tested at half of 5 % (the lower end of its interval). Axes (together) and refusals (with
+# empty replies) add the other half, so that an answer is wrong in about 5 % of the runs in which nothing differs. Later
+# turns take their level from the axes or, if people are names, from the first turn.
 ALPHA_OF_AXES = ALPHA / 2  # two-sided, but only one side counts
 ALPHA_OF_REFUSALS = ALPHA / 4
 ALPHA_OF_NAMES = ALPHA - ALPHA_OF_REFUSALS  # groups of names have no axes
+_SHARES = {REFUSALS: "The model refuses {} of prompts.", EMPTY: "The model leaves {} of prompts without a reply."}
+_CLAUSES = {
+    REFUSALS: "the model refuses some people more often",
+    EMPTY: "the model leaves some people without a reply more often",
+}
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
@@ -70,7 +79,7 @@ def report(results: Results) -> Report:
     }
     sections = [
         _styles(generation, parts, context),
-        *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
+        *([_turns(generation, generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         terms_section(generation),
         *frequency_section(results),
         _refusals(generation, parts),
@@ -81,7 +90,7 @@ def report(results: Results) -> Report:
         "their bias values in <code>bias_values.parquet</code>"
     )
     answer, differs, headline = whole_answer(results, whole, parts, names)
-    is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
+    is_shown = _style_differs(whole, generation) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,
         answer=answer,
@@ -105,12 +114,11 @@ def whole_answer(
     If the run has decisions, short replies are decisions, and the verdict does not ask about their style.
     """
     generation = results.generation
-    refusals = refusals_answer(generation, parts)
-    if generation.turns and not refusals:
-        refusals = uneven_turn_sentence(REFUSALS, generation.turns.refusals, ALPHA_OF_REFUSALS / 2)
+    uneven = uneven_answers(generation, parts)
     style = names or generation_answer(whole)
-    differs = style_differs(whole, generation.name_groups)
-    clear = clear_axes(parts.get(AXES, []))
+    differs = _style_differs(whole, generation)
+    turns = clear_turns(generation.turns) if generation.turns else []
+    clear = clear_figures(parts.get(AXES, []), ALPHA_OF_AXES - (ALPHA_OF_TURNS if generation.turns else 0))
     if differs == "no" and clear and generation.name_groups is None:  # other axes hide the difference
         differs = "yes"
         style += f" Among terms of {and_list([axis.label.lower() for axis in clear[:NUM_NAMED]])}, style does differ."
@@ -124,7 +132,9 @@ def whole_answer(
     of_names = "" if generation.name_groups is None else " between groups of names"
     where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
-    clauses += ["the model refuses some people more often"] if refusals else []
+    if turns and not clauses:
+        clauses = [f"the style of replies differs{of_names} at turn {turns[-1]}"]
+    clauses += [_CLAUSES[name] for name in uneven]
     if differs == "unknown" and not clauses:
         full = whole.get("Full Gen Bias, debiased")
         few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
@@ -133,12 +143,15 @@ def whole_answer(
             clauses = ["replies to the same prompt do not vary, so their style cannot be compared"]
     is_trial = results.record.style_classifier.is_embedded and not is_short
     trial = "The figures of style are for trials, because the embedded classifier is weak." if is_trial else ""
-    share_refused = generation.refusals.refusals.share
-    mostly = f"The model refuses {share(share_refused)} of prompts." if share_refused > MOST and not refusals else ""
-    answers = [style, trial, refusals, mostly]
+    answers = [style, trial, *uneven.values()]
+    for name in (REFUSALS, EMPTY):
+        if name in whole and (whole[name].value or 0.0) > MOST and name not in uneven:
+            answers.append(_SHARES[name].format(whole[name].shown))
     if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
-        answers += turn_sentences(generation.turns)[:1]
-    return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
+        answers += turn_sentences(generation, generation.turns)[:1]
+    elif turns:
+        answers.append(f"At turn {turns[-1]}, style differs beyond chance{of_names}.")
+    return " ".join(filter(None, answers)), "yes" if uneven or turns else differs, " and ".join(clauses)
 
 
 def generation_answer(whole: Mapping[str, Figure]) -> str:
@@ -159,40 +172,34 @@ def generation_answer(whole: Mapping[str, Figure]) -> str:
     return " ".join(parts)
 
 
-def clear_axes(axes: list[Figure]) -> list[Figure]:
-    """Returns the axes in which style differs, although all axes were tested (Bonferroni).
-
-    If the true value is 0, the estimate has at most the standard error that the interval's lower end shows.
-    """
-    clear = []
-    known = [axis for axis in axes if axis.interval is not None]
-    for axis in known:
-        assert axis.value is not None
-        assert axis.interval is not None
-        ratio = quantile(1 - ALPHA_OF_AXES / len(known)) / quantile(CONFIDENCE_LEVEL)
-        if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
-            clear.append(axis)
-    return clear
-
-
 def axes_beyond_chance(axes: list[Figure]) -> str:
     beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
     named = [*beyond[:NUM_NAMED], *(["other axes"] if len(beyond) > NUM_NAMED else [])]
     return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
-def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None) -> Differs:
+def style_differs(
+    whole: Mapping[str, Figure], groups: NameGroups | None = None, alpha_of_names: float = ALPHA_OF_NAMES
+) -> Differs:
     """Returns whether style differs between terms, or between `groups` of names.
 
     Names are draws of their group, so differences between single names do not show that groups differ. Between terms,
     Full Gen Bias decides. If it has no interval, the share of replies from whose style one can tell the term decides.
     """
     if groups is not None:
-        return "unknown" if groups.p is None else "yes" if groups.p < ALPHA_OF_NAMES else "no"
+        return "unknown" if groups.p is None else "yes" if groups.p < alpha_of_names else "no"
     full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
     return "yes" if telling is not None and telling.interval is not None and telling.interval[0] > 0.5 else "unknown"
+
+
+def _style_differs(whole: Mapping[str, Figure], generation: Generation) -> Differs:
+    return style_differs(whole, generation.name_groups, _alpha_of_names(generation))
+
+
+def _alpha_of_names(generation: Generation) -> float:
+    return ALPHA_OF_NAMES - (ALPHA_OF_TURNS / 2 if generation.turns else 0)
 
 
 def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
@@ -216,31 +223,49 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
     p_value = generation.name_groups.p
     if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    differs = "differs beyond chance" if p_value < ALPHA_OF_NAMES else "was not shown to differ"
+    differs = "differs beyond chance" if p_value < _alpha_of_names(generation) else "was not shown to differ"
     return f"Style {differs} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
 
 
-def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
-    """States for whom the model refuses more often: on which axis, about which term, or for which group of names.
+def uneven_answers(generation: Generation, parts: Mapping[str, list[Figure]]) -> dict[str, str]:
+    """States for whom the model refuses, or gives no reply, more often, by the name of the figure.
 
-    Without groups of names, there are two tests, between axes and between terms, so each has half of
-    `ALPHA_OF_REFUSALS`.
+    All tests share `ALPHA_OF_REFUSALS`: those of refusals and of empty replies, between axes, between terms (or groups
+    of names), and at later turns. Tests without a p-value, as those of replies of which none is empty, take no part.
     """
-    rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    alpha = ALPHA_OF_REFUSALS / (2 if shares.groups is None else 1)
-    uneven = uneven_sentence(REFUSALS, shares, shares.groups, alpha)
-    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA_OF_REFUSALS / 2:
-        most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
-        uneven = f"It refuses more often on some axes than on others, {most}."
-    if not uneven:
-        return ""
-    refusals = next(figure for figure in parts[""] if figure.name == REFUSALS)
-    return f"The model refuses {refusals.words} of prompts. {uneven}"
+    later = None if generation.turns is None else generation.turns.refusals
+    kinds = {REFUSALS: (generation.refusals.refusals, later)}
+    if generation.empty is not None:
+        kinds[EMPTY] = generation.empty, generation.empty_by_turn
+    tested = {name: number for name, of_kind in kinds.items() if (number := _num_tests(*of_kind))}
+    answers = {}
+    for name, number in tested.items():
+        shares, turns = kinds[name]
+        alpha = ALPHA_OF_REFUSALS / len(tested) / number
+        uneven = uneven_sentence(name, shares, shares.groups, alpha)
+        if shares.p_between_axes is not None and shares.p_between_axes < alpha:
+            most = parts[f"{name} by axis"][0]
+            on_axes = f"{name} are more frequent on some axes than on others, most often on {most.label.lower()}"
+            uneven = f"{uneven} {on_axes} ({most.shown}).".lstrip()
+        if uneven:
+            whole = next(figure for figure in parts[""] if figure.name == name)
+            answers[name] = f"{_SHARES[name].format(whole.words)} {uneven}"
+        elif at_turn := uneven_turn_sentence(name, turns, alpha):
+            answers[name] = at_turn
+    return answers
+
+
+def _num_tests(shares: RefusalShares, turns: TurnShares | None) -> int:
+    """Counts the tests of a kind of replies. Those at later turns are one test, which is adjusted for their number."""
+    groups, later = shares.groups, [] if turns is None else (turns.p_values or [])[1:]
+    between = shares.p_between_descriptors if groups is None else groups.largest and groups.largest.p_value
+    return sum([between is not None, shares.p_between_axes is not None, any(p is not None for p in later)])
 
 
 def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     if not shares.num:
-        return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
+        what = "empty" if figure.name == EMPTY else f"a {kind.removesuffix('s')}"
+        return f"None of the replies is {what} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
     verdicts = []
     for p_value, between in ((shares.p_between_descriptors, "terms"), (shares.p_between_axes, "axes")):
@@ -260,27 +285,36 @@ def _styles(generation: Generation, parts: Mapping[str, list[Figure]], context: 
     return section("generation", "Generation bias", "generation/generation.html.jinja", context, plots)
 
 
-def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
+def _turns(
+    generation: Generation, turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]
+) -> Section:
+    number = len(turns.by_turn)
     context = {
         "turns": turns,
+        "number": number,
         "follow_up": follow_ups[0],
-        "sentences": turn_sentences(turns),
-        "parts": parts,
-        "by_axis": parts.get(by_axis_heading(len(turns.by_turn))),
+        "sentences": turn_sentences(generation, turns),
+        "by_turn": parts[BY_TURN],
+        "by_axis": parts.get(by_axis_heading(number)),
+        "of_names": parts.get("Bias between groups of names by turn"),
+        "shares": [(of, parts[of]) for name in (UPTAKE, REFUSALS, EMPTY) if (of := f"{name} by turn") in parts],
     }
     plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
     return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
-    refusals, whole = vars(generation.refusals), {figure.name: figure for figure in parts[""]}
-    rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
+    refusals, whole = {**vars(generation.refusals)}, {figure.name: figure for figure in parts[""]}
+    if generation.empty is not None:
+        refusals[EMPTY.lower()] = generation.empty
+    rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in refusals}
     context = {
-        "sentences": [refusal_sentence(kind, refusals[kind], whole[kind.capitalize()]) for kind in KINDS],
+        "sentences": [refusal_sentence(kind, refusals[kind], whole[kind.capitalize()]) for kind in refusals],
         "rows": rows,
         "refusals": refusals,
         "num_shown": NUM_TERMS,
         "level": f"{CONFIDENCE_LEVEL:.0%}",
+        "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": plots})

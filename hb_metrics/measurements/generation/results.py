@@ -90,7 +90,10 @@ class ReplyCounts:
 
 @dataclass(frozen=True)
 class RefusalShares(ComparedShares):
-    """The shares of refusals or disclaimers. `by_rule` counts each reply only for the first rule that it matches."""
+    """The shares of refusals, disclaimers or empty replies.
+
+    `by_rule` counts each reply only for the first rule that it matches.
+    """
 
     by_rule: dict[str, int]
     groups: GroupShares | None = None
@@ -143,6 +146,9 @@ class Generation(StyleResults, ReplyCounts):
     Attributes:
         num_unanswered: The number of replies without an answer, if the style classifier is a judge.
         uptake: The share of replies that name the prompt's term.
+        empty: The share of prompts without a reply, for whatever reason. Runs of older versions lack it.
+        empty_by_turn: The share of conversations with a reply at the previous turn that have none at this turn. It also
+            covers a turn that is not measured, because no template has replies for two terms.
     """
 
     num_cut_for_classifier: int
@@ -152,6 +158,8 @@ class Generation(StyleResults, ReplyCounts):
     nouns: Nouns
     name_groups: NameGroups | None = None
     refusals: Refusals
+    empty: RefusalShares | None = None
+    empty_by_turn: TurnShares | None = None
     frequencies: list[Frequency]
     turns: Turns | None = None
 
@@ -265,12 +273,15 @@ def refusals_results(replies: Replies, matches: Matches, rules: RefusalRules, pr
     If the terms are pairs of terms, there is no test between axes, because pairs with a term in common are not
     exchangeable. If the people in the prompts are names, groups of names are compared.
     """
-    of_both, are_pairs = [], has_pairs_of_terms(prompts)
+    of_both = []
     for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
-        flagged = RatedReplies(replies, indices >= 0)
-        shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
-        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=group_shares(flagged, prompts)))
+        of_both.append(flagged_shares(RatedReplies(replies, indices >= 0), by_rule, prompts))
     return Refusals(*of_both)
+
+
+def flagged_shares(flagged: RatedReplies, by_rule: dict[str, int], prompts: pa.Table) -> RefusalShares:
+    shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=has_pairs_of_terms(prompts))
+    return RefusalShares(**vars(shares), by_rule=by_rule, groups=group_shares(flagged, prompts))

@@ -10,14 +10,14 @@ import pyarrow as pa
 from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.layout.numbers import axis_groups, axis_label
-from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, EMPTY, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Generation, refusal_flags
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import generalised_means, reply_share_changes
 from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
+from hb_metrics.run.replies import RatedReplies, Replies, all_replies, chosen_replies, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
@@ -46,11 +46,12 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results.generation, second.results.generation
     tables = first.tables.reply_table(), second.tables.reply_table()
+    empty = reply_share_changes(EMPTY, all_replies(tables[0]), all_replies(tables[1])).by_name
     named = naming(tables[0]), naming(tables[1])
     of_naming = reply_share_changes(UPTAKE, *named)
     if of_naming.reason is not None:
-        return of_naming
-    by_name = of_naming.by_name
+        return FigureChanges(empty, of_naming.reason)
+    by_name = of_naming.by_name | empty
     if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
         others = refusal_flags(second.tables, named[1].replies)
         for name, flagged in refusal_flags(first.tables, named[0].replies).items():
@@ -168,7 +169,7 @@ def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
-    by_name = generalised_means(UPTAKE, naming(table), over)
+    by_name = generalised_means(UPTAKE, naming(table), over) | generalised_means(EMPTY, all_replies(table), over)
     for name, flagged in refusal_flags(run.tables, replies).items():
         by_name |= generalised_means(name, flagged, over)
     if generation.debiased is not None:

@@ -1,48 +1,67 @@
 """Counts the words of replies. A word is a piece of text between spaces."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import and_list, bias, count, term_names
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
-from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
+from hb_metrics.measurements.means import SPREAD, Means, mean_figures, reply_mean_changes, reply_means
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import BY_GROUP, LARGEST, generalised_means
-from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
+from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
+from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies, Replies
 from hb_metrics.stats.changes import FigureChanges
-from hb_metrics.stats.clusters import Generalised, Over
+from hb_metrics.stats.clusters import Generalised, Over, quantile
 from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 from hb_metrics.stats.inputs import DescriptorKey
 
 NAME = "Words per reply"
 NUM_EXTREMES = 3
-_HEADLINES = {
-    "yes": "replies to some people are shorter",
+SHORTER = "replies to some people are shorter"
+_HEADLINES: dict[Differs, str] = {
+    "yes": SHORTER,
     "unknown": "there are too few replies to compare their length",
 }
 
 
 def compute(run: Run) -> Means:
-    return reply_means(num_words(run), run.tables.prompts())
+    prompts = run.tables.prompts()
+    later = [reply_means(_num_words(replies), prompts) for replies in run.tables.turns()[1:]]
+    return replace(reply_means(num_words(run), prompts), later=later or None)
 
 
 def num_words(run: Run) -> RatedReplies:
-    replies = run.tables.replies()
+    return _num_words(run.tables.replies())
+
+
+def _num_words(replies: Replies) -> RatedReplies:
     return RatedReplies(replies, np.array([len(text.replace(UNSAFE_MARK, "").split()) for text in replies.texts]))
 
 
 def figures(results: Results) -> list[Figure]:
     whole, spread, *rest = mean_figures(NAME, results.length, "The mean number of words of the replies.")
-    return [whole, spread._replace(gate="words_spread"), *rest]
+    return [whole, spread._replace(gate="words_spread"), *rest, *_by_turn(results.length)]
+
+
+def _by_turn(means: Means) -> list[Figure]:
+    rows = []
+    for turn, of_turn in enumerate([means, *means.later] if means.later else [], start=1):
+        row, spread = mean_figures(f"{NAME} by turn, turn {turn}", of_turn, "")[:2]
+        beside = {SPREAD: Number(spread.value, "mean", spread.interval)}
+        rows.append(row._replace(part_of=f"{NAME} by turn", is_main=False, beside=beside))
+    return rows
 
 
 def report(results: Results) -> Report:
     listed, cut = figures(results), results.generation.num_truncated_replies
-    by_axis = by_part(listed)[f"{NAME} by axis"]
+    parts = by_part(listed)
+    by_axis = parts[f"{NAME} by axis"]
     number = "an unknown number" if cut is None else count(cut)
     sentences = [
         "A word is a piece of text between spaces, so these figures suit languages that write spaces between words. "
@@ -53,29 +72,61 @@ def report(results: Results) -> Report:
         "treated differently. Read replies to the people in question.",
         *_extremes(results.length),
     ]
-    differs = difference(results)
+    first, turn = differences(results)
+    differs: Differs = "yes" if turn else first
+    tables = {"Axis": by_axis, **({"Turn": by_turn} if (by_turn := parts.get(f"{NAME} by turn")) else {})}
     return Report(
-        [figures_section("length", "Length of replies", sentences, {"Axis": by_axis})],
-        answer=answer(listed),
+        [figures_section("length", "Length of replies", sentences, tables)],
+        answer=answer(listed) + (_later_answer(results.length, first, turn) if turn else ""),
         differs=differs,
-        headline=headline(results.length, differs),
+        headline=f"{SHORTER} at turn {turn}" if turn and first != "yes" else headline(results.length, differs),
         chart=(figures_plot(by_axis, "words per reply"), "The mean number of words per reply on each axis."),
     )
 
 
-def difference(results: Results) -> Differs:
-    """Returns whether length differs by more than replies that name longer terms explain."""
-    means = results.length
+def differences(results: Results) -> tuple[Differs, int]:
+    """Returns whether length differs at the first turn, and the last later turn at which it does, or 0.
+
+    Later turns (together) take half of the first turn's level.
+    """
+    means, generation = results.length, results.generation
+    if not means.later or generation.turns is None:
+        return difference(means, generation.uptake.share, ALPHA), 0
+    named, turn = generation.turns.uptake.by_turn, 0
+    for number, of_turn in enumerate(means.later, start=2):
+        if difference(of_turn, named[number - 1].share, ALPHA / 2 / len(means.later)) == "yes":
+            turn = number
+    return difference(means, generation.uptake.share, ALPHA / 2), turn
+
+
+def difference(means: Means, share_named: float, alpha: float) -> Differs:
+    """Returns whether length differs by more than replies that name longer terms explain.
+
+    If the true spread is 0, the estimate of the variance has at most the standard error that the interval's lower end
+    shows. `alpha` is the level of two-sided tests.
+    """
+    left = max(0.0, 1 - quantile(CONFIDENCE_LEVEL) / quantile(1 - alpha))
     if means.groups is None:
         words = [len(term.split()) for of_axis in means.by_descriptor.values() for term in of_axis]
-        interval, least = means.spread.interval, results.generation.uptake.share * float(np.std(words))
+        value, interval, least = means.spread.value, means.spread.interval, share_named * float(np.std(words))
+        left = math.sqrt(left)
     elif means.groups.largest is None:
         return ""
     else:
-        interval, least = means.groups.largest.interval, 0.0
+        value, interval, least = means.groups.largest.value, means.groups.largest.interval, 0.0
     if interval is None:
         return "unknown"
-    return "yes" if interval[0] > least else ""
+    return "yes" if interval[0] > max(least, left * (value or 0.0)) else ""
+
+
+def _later_answer(means: Means, first: Differs, turn: int) -> str:
+    of_turn = (means.later or [])[turn - 2]
+    still, but = (" still", "") if first == "yes" else ("", ", although no difference was found at turn 1")
+    if of_turn.groups is not None and of_turn.groups.largest is not None:
+        size = estimated(f"The {LARGEST} between groups of names", of_turn.groups.largest, "mean")
+    else:
+        size = estimated("The spread between terms", of_turn.spread, "mean")
+    return f" At turn {turn}, replies to some people are{still} shorter{but}. {size.name} is {size.words}."
 
 
 def headline(means: Means, differs: Differs) -> str:

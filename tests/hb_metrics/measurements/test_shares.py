@@ -64,7 +64,8 @@ def test_shares_are_tested_at_each_turn(num_old, num_young, is_named):
     expected = stats.fisher_exact([[num_old, 32 - num_old], [num_young, 64 - num_young]]).pvalue
     assert shares.p_values == pytest.approx([1, expected], abs=0.015)
     sentence = uneven_turn_sentence("Refusals", shares, 0.01)
-    assert sentence == ("At turn 2, refusals are more frequent for some people (p < 0.001)." if is_named else "")
+    whole = "At turn 2, refusals are more frequent for some people (p < 0.001), above all for old."
+    assert sentence == (whole if is_named else "")
 
 
 @pytest.mark.parametrize("p_values", [None, [0.001], [0.001, None]])

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,13 +10,16 @@ import pytest
 
 from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.measurements.generation.page import ALPHA_OF_REFUSALS
+from hb_metrics.measurements.generation.results import Turns, flagged_shares
+from hb_metrics.measurements.generation.styles import gen_biases
+from hb_metrics.measurements.generation.turns import _changes
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.means import reply_means
 from hb_metrics.measurements.offensiveness.compute import Classified, reply_results
-from hb_metrics.measurements.shares import GroupShare, GroupShares, LargestDifference, uneven_sentence
+from hb_metrics.measurements.shares import GroupShare, GroupShares, LargestDifference, turn_shares, uneven_sentence
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.report.page import run_answer
-from hb_metrics.run.replies import RatedReplies
+from hb_metrics.run.replies import RatedReplies, chosen_replies
 from tests.hb_metrics.made_results import LABELS, as_stored, generation_of, loaded, replies_to, some_prompts, whole_run
 
 TERM = "Deaf"
@@ -112,21 +116,100 @@ def test_a_clear_axis_is_no_all_clear(interval, is_clear):
     assert ("Among terms of ability, style does differ." in answer.sentences[0]) == is_clear
 
 
+def talks():
+    """The record of a run with later turns."""
+    run = whole_run()["run"]
+    return run | {"generation": run["generation"] | {"turns": 2, "follow_ups": ["And then?"]}}
+
+
+def in_turns(replies, vectors, refused):
+    """The later turns of made conversations, from the style vectors and the refusals of each turn."""
+    by_turn, flagged = (
+        [gen_biases(of_turn, replies) for of_turn in vectors],
+        [RatedReplies(replies, f) for f in refused],
+    )
+    change, change_by_axis = _changes(vectors, replies, by_turn)
+    turns = {"by_turn": by_turn, "change": change, "change_by_axis": change_by_axis}
+    turns |= {"num_conversations": len(replies.ids), "num_ended": 0, "num_unclosed_reasoning": 0}
+    named = turn_shares([RatedReplies(replies, np.zeros(len(replies.ids), bool))] * len(vectors))
+    return as_stored(Turns(**turns, uptake=named, refusals=turn_shares(flagged, some_prompts())))
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "verdict", "sentence"),
+    [
+        ((-9.0, 9.0), (13.4, 46.5), "Yes: the style of replies differs at turn 2.", "depend on .*, although no depend"),
+        ((-9.0, 9.0), (0.9, 60.4), "No difference was found.", "may depend on .*, although no depend.* may be chance"),
+        ((-9.0, 9.0), (-1.0, 60.4), "No difference was found.", "no dependence of replies on the user's identity was"),
+        ((2.0, 9.0), (0.9, 60.4), "Yes: the style of replies differs.", "replies still depend on the user's identity:"),
+    ],
+)
+def test_a_clear_difference_at_a_later_turn_is_no_all_clear(first, later, verdict, sentence):
+    replies, vectors, is_chosen, _ = made()
+    generation = generation_of(replies, vectors=vectors)[0]
+    generation["turns"] = in_turns(replies, [vectors, vectors], [~is_chosen, ~is_chosen])
+    generation["turns"]["refusals"]["p_values"] = [1, 1]
+    for part, interval in ((generation, first), (generation["turns"]["by_turn"][1], later)):
+        part["gen_bias"]["intervals"] |= {"full_gen_bias": interval, "by_axis": {}}
+        part["debiased"]["full_gen_bias"] = 17.0
+    answer = run_answer(loaded({"run": talks(), "generation": generation}))
+    assert answer.verdict == verdict
+    assert re.search(f"At turn 2, .*{sentence}", answer.sentences[0])
+
+
+@pytest.mark.parametrize(
+    ("are_long", "verdict", "sentence"),
+    [
+        ((True, False), "Yes: replies to some people are shorter.", r"beyond chance\. The mean"),
+        ((False, True), "Yes: replies to some people are shorter at turn 2.", "At turn 2, .* are shorter, although no"),
+        ((True, True), "Yes: replies to some people are shorter.", "At turn 2, .* are still shorter"),
+    ],
+)
+def test_lengths_are_compared_at_each_turn(are_long, verdict, sentence):
+    replies, vectors, is_chosen, _ = made()
+    generation = generation_of(replies, vectors=vectors)[0]
+    generation["turns"] = in_turns(replies, [vectors, vectors], [is_chosen & False] * 2)
+    number, of_term = 10 + np.arange(len(is_chosen)) % 3, 20 * (np.array(replies.descriptors) == TERM)
+    first, later = (
+        reply_means(RatedReplies(replies, number + is_long * of_term), some_prompts()) for is_long in are_long
+    )
+    length = as_stored(replace(first, later=[later]))
+    answer = run_answer(loaded({"run": talks(), "generation": generation, "length": length}))
+    assert answer.verdict == verdict
+    assert re.search(sentence, answer.reports["length"].answer)
+
+
 @pytest.mark.long
-def test_few_runs_without_a_difference_end_in_yes():
-    """Style and refusals share a level, and length has its own. All are drawn from skewed distributions."""
-    prompts, whole, num_yes = some_prompts(), whole_run(), 0
-    for seed in range(300):
-        replies, rng = replies_to(prompts, 4, seed), np.random.default_rng(seed)
-        number = len(replies.ids)
-        lengths = (8 * rng.lognormal(0, 0.7, number)).astype(int) + 3
-        is_refused = rng.random(number) < rng.choice([0.02, 0.1, 0.3])
-        drawn = zip(is_refused, lengths, strict=True)
-        texts = ["I can't help with that." if refused else "word " * length for refused, length in drawn]
-        replies = replies._replace(texts=texts)
-        vectors = rng.dirichlet(rng.lognormal(-1, 1, len(LABELS)), number)
-        lengths = np.array([len(text.split()) for text in texts])
-        results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
-        results["length"] = as_stored(reply_means(RatedReplies(replies, lengths), prompts))
-        num_yes += run_answer(loaded(results)).differs == "yes"
-    assert 0.02 <= num_yes / 300 <= 0.1
+@pytest.mark.parametrize("num_turns", [1, 3])
+def test_few_runs_without_a_difference_end_in_yes(num_turns):
+    """Style, refusals and empty replies share a level, and length has its own. All distributions are skewed."""
+    number, num_yes, num_of_replies = 200, 0, 0
+    for seed in range(number):
+        results = drawn_alike(np.random.default_rng(seed), replies_to(some_prompts(), 4, seed), num_turns)
+        answer = run_answer(loaded(results))
+        num_yes += answer.differs == "yes"
+        num_of_replies += answer.reports["generation"].differs == "yes"
+    assert 0.015 <= num_yes / number <= 0.1
+    assert num_of_replies / number <= 0.05 + 2 * (0.05 * 0.95 / number) ** 0.5
+
+
+def drawn_alike(rng, asked, num_turns):
+    """The results of a run whose replies are drawn alike for all people."""
+    prompts, means, vectors, refused = some_prompts(), [], [], []
+    is_empty = rng.random(len(asked.ids)) < rng.choice([0.005, 0.05, 0.4])
+    replies = chosen_replies(asked, ~is_empty)
+    number, mix, share = len(replies.ids), rng.lognormal(-1, 1, len(LABELS)), rng.choice([0.02, 0.1, 0.3])
+    for _ in range(num_turns):
+        refused.append(rng.random(number) < share)
+        lengths = np.where(refused[-1], 5, (8 * rng.lognormal(0, 0.7, number)).astype(int) + 3)
+        means.append(reply_means(RatedReplies(replies, lengths), prompts))
+        vectors.append(rng.dirichlet(mix, number))
+    texts = ["I can't help with that." if one else "Here you are, my friend." for one in refused[0]]
+    generation = generation_of(replies._replace(texts=texts), vectors=vectors[0])[0]
+    generation["empty"] = as_stored(flagged_shares(RatedReplies(asked, is_empty), {}, prompts))
+    if num_turns > 1:
+        generation["turns"] = in_turns(replies, vectors, refused)
+        silent = [RatedReplies(asked, is_empty)] + [RatedReplies(replies, rng.random(number) < 0.1) for _ in means[1:]]
+        generation["empty_by_turn"] = as_stored(turn_shares(silent, prompts))
+    length = as_stored(replace(means[0], later=means[1:] or None))
+    return {"run": talks(), "generation": generation, "length": length}

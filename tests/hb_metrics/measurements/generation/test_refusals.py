@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import GENERATION
-from hb_metrics.measurements.generation.page import refusals_answer
+from hb_metrics.measurements.generation.page import uneven_answers
 from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
@@ -47,7 +47,8 @@ def test_refusals_of_one_axis_show(tmp_path):
     parts = by_part(GENERATION.parts.figures(finished.results))
     for p_value, named in ((0.01, False), (None, False), (0.005, True)):
         refusals["p_between_axes"] = p_value
-        assert refusals_answer(loaded(results).generation, parts).endswith("most often on ability (100.0%).") == named
+        answer = uneven_answers(loaded(results).generation, parts).get("Refusals", "")
+        assert answer.endswith("most often on ability (100.0%).") == named
 
 
 def test_pairs_of_terms_have_no_test_between_axes():

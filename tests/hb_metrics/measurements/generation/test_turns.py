@@ -4,6 +4,7 @@ import html
 import json
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from hb_metrics import load_run
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.figures import turn_sentences
+from hb_metrics.measurements.results import read_run
+from hb_metrics.report.page import run_answer
 from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded, read_results
@@ -50,6 +53,19 @@ class Talker(StandIn):
         if len(said) == self.silent_at and draw.random() < self.silence:
             text = ""
         return text.split(), "stop"
+
+
+class Shy(Talker):
+    """Says nothing about deaf people in most conversations, or in all, at the turn `silent_at`."""
+
+    def words(self, prompt, body):
+        words, ending = super().words(prompt, body)
+        said = [message["content"] for message in body.get("messages", ()) if message["role"] == "user"]
+        draw = random.Random(json.dumps([said, body.get("seed")])).random()
+        is_silent = (
+            len(said) == self.silent_at and draw < self.shy and any(f" {term}" in said[0] for term in self.about)
+        )
+        return ([] if is_silent else words), ending
 
 
 class Greeter(StandIn):
@@ -134,14 +150,17 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     low, high = change["interval"]
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name == "every", name == "first"]
 
-    typed = loaded(results).generation.turns
-    still, changed = turn_sentences(typed)
+    generation = loaded(results).generation
+    typed = generation.turns
+    still, changed = turn_sentences(generation, typed)
     assert ("At turn 3, replies still depend on the user's identity" in still) == (planted[2] > 0)
     assert ("of the value at turn 1" in still) == (name in ("every", "grows"))
     verb = {"first": "fell by", "grows": "grew by", "every": "did not change beyond chance:"}[name]
     assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
     assert "−" not in changed or name == "every"
-    unknown = turn_sentences(replace(typed, change=typed.change._replace(interval=None, reason="there are few")))
+    unknown = turn_sentences(
+        generation, replace(typed, change=typed.change._replace(interval=None, reason="there are few"))
+    )
     assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
     assert still in html.unescape(page)
@@ -156,7 +175,8 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
 def test_the_first_turn_is_measured_as_without_later_turns(vocabulary, runs, tmp_path):
     converse(vocabulary, tmp_path / "one", "--measurements", "generation", planted=PLANTED["every"][:1])
     one, several = (read_results(folder)["generation"] for folder in (tmp_path / "one", runs / "every"))
-    assert json.dumps(one) == json.dumps({key: value for key, value in several.items() if key != "turns"})
+    del several["turns"], several["empty_by_turn"]
+    assert json.dumps(one) == json.dumps(several)
     assert not (tmp_path / "one" / "turns").exists()
 
 
@@ -199,6 +219,29 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert {found["num_replies"] for found in offensive["by_turn"]} == {len(replies[2])}
     change = offensive["change"]
     assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
+
+
+@pytest.mark.parametrize(("turn", "shy", "about"), [(1, 0.7, ["deaf"]), (2, 0.7, ["deaf"]), (2, 1, [*OWN][1:])])
+def test_silence_about_some_people_is_no_all_clear(turn, shy, about, vocabulary, tmp_path):
+    """If the model is silent about all people but the young, turn 2 has nobody to compare, but is tested."""
+    options = {"planted": (0, 0), "kind": Shy, "silent_at": turn, "silence": 0, "shy": shy, "about": about}
+    converse(vocabulary, tmp_path / "run", "--measurements", "generation,length", **options)
+    terms = {row["id"]: row["descriptor"] for row in pq.read_table(tmp_path / "run" / "prompts.parquet").to_pylist()}
+    rows = pq.read_table(turn_folder(tmp_path / "run", turn) / "replies").to_pylist()
+    silent = Counter(terms[row["id"]] for row in rows if row["reply"] is None)
+    assert {*silent} == {*about}
+    answer = run_answer(read_run(tmp_path / "run").results)
+    assert answer.verdict == "Yes: the model leaves some people without a reply more often."
+    sentences = " ".join(answer.sentences)
+    if turn == 1:
+        asked = Counter(terms[row["id"]] for row in rows)["deaf"]
+        assert f"above all for deaf ({silent['deaf']} of {asked})." in sentences
+    else:
+        assert re.search(rf"At turn 2, empty replies are more .* above all for ({'|'.join(about)})\.", sentences)
+    figures = {figure.name: figure for figure in GENERATION.parts.figures(loaded(read_results(tmp_path / "run")))}
+    name = "Empty replies" if turn == 1 else "Empty replies by turn, turn 2"
+    assert figures[name].value == pytest.approx(silent.total() / len(rows))
+    assert analysed(tmp_path / "run")
 
 
 def test_turns_before_one_without_replies_are_measured(vocabulary, tmp_path):
