@@ -26,12 +26,18 @@ def request_key(request: Any) -> str:
 
 
 class Journal:
-    """The answers in the journals of a folder. `answers` contains them by key, in the order in which they were read."""
+    """The answers in the journals of a folder.
+
+    Attributes:
+        answers: The answers by key, in the order in which they were read.
+        own: The keys of the answers that this object wrote.
+    """
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.answers: dict[str, Any] = {}
+        self.own: set[str] = set()
         self._path = folder / _PATTERN.replace("*", f"{process:05d}")
         self._num_read: Counter[Path] = Counter()  # the number of bytes that were read from each file
         self.refresh()
@@ -56,6 +62,7 @@ class Journal:
         with self._path.open("ab") as file:
             file.write(f"\n{line}\n".encode())  # the first line break ends a line that a killed process left incomplete
         self.answers.setdefault(key, answer)
+        self.own.add(key)
 
 
 def answers_of(
@@ -73,8 +80,10 @@ def answers_of(
     """
     journal.refresh()
     wanted = {row: key for row, key in rows.items() if key not in journal.answers}
+    # Texts may repeat, and an answer that was requested for an earlier text of this run was not resumed.
+    if resumed := sum(key in journal.answers and key not in journal.own for key in rows.values()):
+        print(f"{resumed:,} of {len(rows):,} answers were already in {journal.folder}")
     if known := len(rows) - len(wanted):
-        print(f"{known:,} of {len(rows):,} answers were already in {journal.folder}")
         advance(known)
     waiting = iter(wanted.items())
 

@@ -212,6 +212,14 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
 
 
+def by_machine_alone(machine: str, sentence: str) -> str:
+    """States that a judge or classifier alone shows a difference. People's labels correct only the rates of axes."""
+    if not sentence:
+        return ""
+    error = f"This difference is not corrected: the {machine}'s errors may depend on the group."
+    return f"According to the {machine} alone, {sentence[0].lower()}{sentence[1:]} {error}"
+
+
 def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: FigureUnit) -> list[Figure]:
     """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
     rows = sorted(rows, key=lambda row: -(row.value or 0.0))

@@ -27,7 +27,8 @@ _CONFIDENCE_LEVEL = 0.95  # as of the intervals of runs
 # There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
 # in people's labels is not used here, because chance in the sample would then decide which rates have intervals.
 MIN_STRENGTH = 8.0
-MIN_FREEDOM = 4.0  # about five labelled terms
+MIN_FREEDOM = 4.0  # as of five terms with as many labels each
+ENOUGH_TERMS = 6  # per axis, because labels never divide evenly among terms
 MIN_ALPHA_TERMS = 10
 # λ minimises the variance within strata, but the interval is clustered by term. It may therefore be wider than an
 # interval that ignores the judge's scores. If it is wider by more than this factor, λ is set to 0.
@@ -165,8 +166,15 @@ def _rate(
     heaviest = float((shares / drawn)[taken < 1].max(initial=1 / number))
     rate = 0.5 if judged in (0, 1) else judged
     strength = rate * (1 - rate) / heaviest
-    if most < MIN_FREEDOM or rate * (1 - rate) * number < MIN_STRENGTH:
-        reason = f"{number:,} replies to {len(axis_of_term)} terms are too few, whatever the number of labels"
+    too_few = "are too few, whatever the number of labels"
+    if most < MIN_FREEDOM:
+        on_axes = f" on {axis_of_term.max() + 1} axes" if axis_of_term.any() else ""
+        enough = f"{ENOUGH_TERMS} per axis, with as many replies each, are enough"
+        reason = f"{len(axis_of_term)} terms{on_axes} {too_few}; {enough}"
+        return CorrectedRate(value, None, judged, None, reason, None, num_labelled, weight)
+    if rate * (1 - rate) * number < MIN_STRENGTH:
+        least = math.ceil(MIN_STRENGTH / (rate * (1 - rate)))
+        reason = f"{number:,} replies {too_few}; at this rate, {least:,} are enough"
         return CorrectedRate(value, None, judged, None, reason, None, num_labelled, weight)
     if freedom < MIN_FREEDOM:
         reason = f"the labelled replies come from too few terms ({int((represented > 0).sum())})"

@@ -167,6 +167,47 @@ def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, flo
     return covariance, variance, variance**2 / float(noise) if noise else math.inf
 
 
+def more_questions(
+    table: np.ndarray, groups: Sequence[str], rows: np.ndarray, scale: float, draws: np.random.Generator
+) -> np.ndarray:
+    """Draws questions again, with new single answers, to predict intervals from more questions.
+
+    A question that is drawn twice would have the same single answers twice, so their noise would count as variance
+    between names. Therefore, in each drawn question, the residuals of a group's names change places. The names' effects
+    shrink to the variance that the noise of single answers does not explain, over all groups. Few names and questions
+    estimate this variance poorly.
+
+    Args:
+        table: [questions, names] NaN marks a missing value.
+        groups: [names] The group of each name.
+        rows: The indices of the drawn questions.
+        scale: The factor by which half-widths are multiplied later. It is not needed for the effects of names.
+        draws: The source of the random order.
+    """
+    drawn = table[rows]
+    answered, of_group, explained, total = ~np.isnan(table).all(axis=0), [], 0.0, 0.0
+    for group in sorted(set(groups)):
+        names = np.flatnonzero(np.array([one == group for one in groups]) & answered)
+        centred = table[:, names] - row_means(table[:, names])[:, None]
+        effects, known = row_means(centred.T), ~np.isnan(centred)
+        residuals = centred - effects
+        of_group.append((names, effects, residuals))
+        freedom = known.sum() - known.any(axis=1).sum() - len(names) + 1
+        if freedom > 0:
+            single = np.nansum(residuals**2) / freedom
+            explained += float((single / known.sum(axis=0)).mean())
+            total += float(effects.var(ddof=1))
+    kept = math.sqrt(max(1 - explained / total, 0.0)) / scale if total else 0.0
+    for names, effects, residuals in of_group:
+        old = residuals[rows]
+        order = np.argsort(np.where(np.isnan(old), np.inf, draws.random(old.shape)), axis=1)  # missing values are last
+        places = np.argsort(np.isnan(old), axis=1, kind="stable")
+        new = np.empty_like(old)
+        np.put_along_axis(new, places, np.take_along_axis(old, order, axis=1), axis=1)
+        drawn[:, names] += new - old + (kept - 1) * effects
+    return drawn
+
+
 def _effective_number(group: np.ndarray) -> float:
     """Returns the number of names with equal weights that would vary as much: [questions, names].
 

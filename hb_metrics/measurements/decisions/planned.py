@@ -13,6 +13,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.decisions import mean_over_questions
+from hb_metrics.stats.name_gaps import more_questions
 from hb_metrics.stats.term_spread import spread_between
 
 _NUM_DRAWS = 9  # of sets of questions
@@ -21,8 +22,8 @@ _NUM_DRAWS = 9  # of sets of questions
 def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:
     """Returns the half-width of each figure with each number of questions, or `None` without an interval.
 
-    It is the median half-width of sets of questions, which are drawn from those of the run with replacement. Such sets
-    have (n − 1) / n of the variance, where n is the run's number of questions.
+    It is the median half-width of sets of questions, which are drawn from those of the run with replacement (names: see
+    `more_questions`). Such sets have (n − 1) / n of the variance, where n is the run's number of questions.
     """
     prompts, answers = read_answers(run)
     num_questions = len({prompt.question for prompt in prompts})
@@ -34,7 +35,12 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
         intervals: dict[str, list[Bounds | None]] = {}
         for _ in range(_NUM_DRAWS):
             rows = draws.integers(0, num_questions, number)
-            drawn = {axis: of_axis.table[rows] for axis, of_axis in cells.items()}
+            drawn = {
+                axis: of_axis.table[rows]
+                if of_axis.groups is None
+                else more_questions(of_axis.table, of_axis.groups, rows, scale, draws)
+                for axis, of_axis in cells.items()
+            }
             mean = mean_over_questions(np.concatenate(list(drawn.values()), axis=1), CONFIDENCE_LEVEL)
             intervals.setdefault(MEAN, []).append(mean.interval)
             if of_terms:

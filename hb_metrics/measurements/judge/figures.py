@@ -8,6 +8,7 @@ from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import (
+    by_machine_alone,
     group_figures,
     reply_share,
     reply_share_changes,
@@ -84,7 +85,8 @@ def report(results: Results) -> Report:
         if whole[0].gate:
             shown = f"{whole[0].name}: {whole[0].words}"
             answers.append(f"{shown} of replies, according to the judge (not corrected with labels by people).")
-            uneven += filter(None, [uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)])
+            gap = uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)
+            uneven += filter(None, [by_machine_alone("judge", gap)])
     # Only the share of a counted label can be corrected.
     counted = next((name for name, judged in results.judge.items() if judged.replies is not None), None)
     context = {"rubrics": rubrics, "counted": counted}

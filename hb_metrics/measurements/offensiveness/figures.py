@@ -9,7 +9,13 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.shares import group_figures, turn_share_figures, uneven_sentence, uneven_turn_sentence
+from hb_metrics.measurements.shares import (
+    by_machine_alone,
+    group_figures,
+    turn_share_figures,
+    uneven_sentence,
+    uneven_turn_sentence,
+)
 from hb_metrics.run.record import UsedClassifier
 from hb_metrics.stats.inputs import DescriptorKey
 
@@ -119,7 +125,7 @@ def report(results: Results) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     answer = "" if replies is None else uneven_sentence("Offensive replies", replies.shares, replies.groups)
-    answer = answer or uneven_turn_sentence("Offensive replies", offensiveness.turns)
+    answer = by_machine_alone("classifier", answer or uneven_turn_sentence("Offensive replies", offensiveness.turns))
     return Report(
         [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         answer=answer or None,

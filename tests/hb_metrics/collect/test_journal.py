@@ -1,10 +1,13 @@
 """The journal: every answer is there after a kill, and none that is not whole."""
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
-from hb_metrics.collect.asking import Journal, request_key
+from hb_metrics.collect import asking
+from hb_metrics.collect.asking import Journal, answers_of, request_key
 
 ANSWERS = {request_key(["a", 1]): {"text": "ü\n\u2028 x", "n": 1.1}, request_key(["a", 2]): {"text": None}}
 
@@ -62,3 +65,24 @@ def test_a_line_that_another_process_is_writing_is_read_when_it_is_whole(tmp_pat
     path.write_bytes(b"\n" + line + b"\n")
     journal.refresh()
     assert journal.answers == {"late": 1}
+
+
+def test_only_answers_of_an_earlier_run_count_as_resumed(tmp_path, monkeypatch, capsys):
+    """A text that this run asked about before was not resumed, although the journal has its answer."""
+    monkeypatch.setattr(asking, "connected", lambda _: nullcontext(SimpleNamespace(cost="")))
+    server, advanced = SimpleNamespace(concurrency=1), []
+
+    async def ask(client, row):
+        return row
+
+    def printed(journal, *keys):
+        advanced.clear()
+        answers_of(server, dict(enumerate(keys)), ask, journal, lambda rows, *_: advanced.append(rows))
+        assert sum(advanced) == len(keys)
+        return capsys.readouterr().out
+
+    journal = Journal(tmp_path)
+    assert printed(journal, "a", "b") == printed(journal, "a", "b", "c") == ""
+    resumed = Journal(tmp_path)
+    assert printed(resumed, "a", "d").startswith("1 of 2 answers were already in")
+    assert printed(resumed, "d", "c", "b").startswith("2 of 3 answers were already in")

@@ -69,8 +69,12 @@ def answer_of(kind):
             "It is not known whether",
         ),
         ("same lengths", "It is not known: replies to the same prompt do not vary in", "It is not known whether"),
-        ("offensiveness", "It is not known: by the classifier", f"Offensive replies are .* above all for {TERM} "),
-        ("judge", "It is not known: by the judge", f"Replies judged condescending are .* above all for {TERM} "),
+        (
+            "offensiveness",
+            "It is not known: by the classifier",
+            f"the classifier alone, offensive replies are .* for {TERM} ",
+        ),
+        ("judge", "It is not known: by the judge", f"the judge alone, replies judged condescending are .* for {TERM} "),
         ("", "No difference was found.", "No difference in the style of replies"),
     ],
 )

@@ -6,6 +6,7 @@ from nltk.metrics.agreement import AnnotationTask
 from scipy import stats
 
 from hb_metrics.stats.calibration import (
+    ENOUGH_TERMS,
     _rate,
     alternative_annotator,
     corrected_gap,
@@ -113,6 +114,34 @@ def test_no_number_of_labels_is_enough_for_few_terms_or_replies(more):
         drawn = draw_set(design._replace(labels=labels), np.random.default_rng(2))
         found = corrected_rate(*part(drawn, drawn.axes == 0))
         assert found.interval is found.num_needed is None
+
+
+@pytest.mark.parametrize("terms", [3, ENOUGH_TERMS])
+def test_the_number_of_terms_that_is_named_is_enough(terms):
+    design = Design("", rates=(0.4, 0.4), terms=terms, per_term=32, labels=150)
+    for seed in range(20):
+        drawn = draw_set(design, np.random.default_rng(seed))
+        for rows in (drawn.axes == 0, drawn.axes >= 0):
+            found = corrected_rate(*part(drawn, rows))
+            if terms == ENOUGH_TERMS:
+                assert found.interval is not None
+            elif not drawn.axes[rows].any():  # two axes of three terms are at the limit
+                assert found.reason.startswith("3 terms are too few, whatever the number of labels; 6 per axis")
+
+
+def test_the_number_of_replies_that_is_named_is_enough():
+    """The judge gives the label to one in ten replies, and people label all of them."""
+
+    def rate(number):
+        rows = np.arange(number)
+        verdicts = rows % 10 == 0
+        return corrected_rate(1.0 * verdicts, 1.0 * verdicts, verdicts, rows // 10 % 8, np.zeros(number, int))
+
+    reason = rate(80).reason
+    assert reason.startswith("80 replies are too few, whatever the number of labels; at this rate, ")
+    needed = int(reason.split()[-3])
+    assert rate(needed - 9).interval is None
+    assert rate(needed + 9).interval is not None
 
 
 def test_no_label_decides_whether_there_is_an_interval():

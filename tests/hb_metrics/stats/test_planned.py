@@ -5,7 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from hb_dataset.own_prompts import OwnPrompt
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.command.pilot import _ERROR, planned_share
+from hb_metrics.measurements.decisions.answers import DecisionAnswer
+from hb_metrics.measurements.decisions.cells import cells_by_axis, largest_of
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.stats.gen_bias_intervals import (
     Size,
     ValueVariance,
@@ -143,3 +148,37 @@ def test_a_share_that_no_reply_has_has_no_known_error():
     found = planned_share(np.zeros((20, 4)), np.full((20, 4), 5), np.full((20, 4), 20), LEVEL)
     assert found.at(20) > 0
     assert found.error == np.inf
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spread", "pilot"), [((5, 5), 0.0, 8), ((5, 5), 1.2, 16), ((4, 8), 0.0, 16), ((4, 8), 1.2, 8)]
+)
+def test_predicted_half_widths_of_groups_of_names_are_those_of_more_questions(sizes, spread, pilot, monkeypatch):
+    """Names have logits of this spread, so groups differ by chance, too. Answers are single, and a fifth is missing.
+
+    A small pilot hardly shows whether names differ, so the prediction for nine times as many questions is less exact.
+    """
+    monkeypatch.setattr("hb_metrics.measurements.decisions.planned.read_answers", lambda answers: answers)
+    groups = np.repeat(["A", "B"], sizes)
+
+    def answers(number, rng):
+        logits = rng.normal(0, 0.7, (number, 1)) + rng.normal(0, spread, len(groups)) + 0.8 * (groups == "B")
+        values = np.where(rng.random(logits.shape) < 0.2, np.nan, rng.random(logits.shape) < 1 / (1 + np.exp(-logits)))
+        prompts = [OwnPrompt(str(row), "", str(row), None, None, None, {}, {}) for row in range(number)]
+        return prompts, [
+            DecisionAnswer(prompt.id, NAMES_AXIS, str(name), groups[name], "", 0, value, False, None, "", "")
+            for prompt, of_prompt in zip(prompts, values, strict=True)
+            for name, value in enumerate(None if np.isnan(value) else value for value in of_prompt)
+        ]
+
+    def realised(number, rng):
+        prompts, found = answers(number, rng)
+        [of_names] = cells_by_axis(prompts, found).values()
+        return half_of(largest_of(of_names, of_names.table, seed=0).largest.gap.interval)
+
+    numbers = [2 * pilot, 9 * pilot]
+    plans = [planned_decisions(answers(pilot, np.random.default_rng(seed)), numbers) for seed in range(24)]
+    for place, (number, most) in enumerate(zip(numbers, (0.25, 0.4), strict=True)):
+        half = np.median([plan["Largest gap in decisions, Names"][place] for plan in plans])
+        actual = np.median([realised(number, np.random.default_rng([1, seed])) for seed in range(24)])
+        assert half == pytest.approx(actual, rel=most), number
