@@ -27,8 +27,8 @@ from hb_train.bias_labels import LabelArguments, label, main, rendered_prompts
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import as_loaded, with_chat
-from tests.hb_train.conftest import beta_of, rows_of
+from tests.hb_metrics.conftest import CHAT_TEMPLATE, as_loaded, with_chat
+from tests.hb_train.conftest import beta_of, labels_by_hand, rows_of
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
@@ -158,6 +158,15 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     if context in ("chat", "plain"):  # else variations were not looked at
         unvaried = dict(zip(*(load_table("v1.0-small")[name].to_pylist() for name in ("id", "text")), strict=True))
         assert any(replies[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
+
+
+@pytest.mark.parametrize(("tag", "row"), [("no_bias", 0), ("bias", 1)])
+def test_a_template_that_adds_to_one_of_the_tags_is_refused(tag, row, get_small_model, tmp_path):
+    tokenizer = deepcopy(get_small_model("llama")[1])
+    added = f"message.content + ('!' if ' {tag}' in message.content else '')"
+    tokenizer.chat_template = CHAT_TEMPLATE.replace("message.content", added)
+    with pytest.raises(ValueError, match=f"the tag is not the last word of prompt {row};"):
+        labels_by_hand(tmp_path / "labels", tokenizer, "chat", is_encoder_decoder=False)
 
 
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])

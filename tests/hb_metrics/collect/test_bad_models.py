@@ -249,6 +249,13 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     assert len(plan.units) < len(calls)
 
 
+def test_an_error_on_trees_is_one_line_of_the_reason(prompts, get_small_model, monkeypatch):
+    error = ValueError("a mask of\ntoo many dimensions")
+    monkeypatch.setattr(scoring_paths, "tree_nlls", failing(None, error, 0, [], lambda tree: 1))
+    plan = plan_perplexity(prompts[:3], *get_small_model("gpt2"))
+    assert plan.scoring_reason == "it rejects a 4-D mask with position ids (ValueError: a mask of)"
+
+
 def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch):
     classifier = load_sequence_classifier(save_classifier("fine", "toxic"))
     expected, _ = classifier.classify(prompts[:50])

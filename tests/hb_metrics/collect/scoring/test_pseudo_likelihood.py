@@ -60,11 +60,13 @@ def test_the_same_text_with_another_span_is_another_score(get_small_model):
     [
         (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 contains no token"),
         (["This is a guy.", ""], [(0, 4), (0, 1)], "text 1 is empty"),
+        # RoBERTa's 66 positions start after the one of the padding, which is token 2 here.
+        (["I" * 61, "I" * 62], [(0, 1)] * 2, "text 1 has 64 tokens.* accepts 1 to 63"),
     ],
 )
 def test_bad_input_is_named(texts, spans, message, get_small_model):
     with pytest.raises(ValueError, match=message):
-        score_spans(texts, spans, *get_small_model("bert"))
+        score_spans(texts, spans, *get_small_model("roberta"))
 
 
 def test_a_tokenizer_that_cannot_mask_is_refused(get_small_model):
