@@ -12,7 +12,7 @@ import pytest
 import hb_metrics
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.analyse import main as analyse_runs
-from hb_metrics.run.schema import COLUMNS, FILES, as_written
+from hb_metrics.run.schema import COLUMNS, FILES, OF_PROMPT, as_written
 from hb_metrics.run_tables import main
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import change_results
@@ -69,8 +69,12 @@ def test_the_worst_replies_of_a_term_come_first(folder, capsys):
 def test_the_docs_and_the_files_have_the_columns_of_the_schema(folder):
     run = hb_metrics.load_run(folder)
     docs = DOCS.read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in docs.split("\n## ")[1:])
     for name, columns in {**COLUMNS, **FILES}.items():
-        assert f"\n## {', '.join(f'`{path}`' for path in name.split(', '))}\n" in docs
+        section = sections[", ".join(f"`{path}`" for path in name.split(", "))]
+        listed = {*re.findall(r"`(\w+)`", "".join(re.findall(r"^(?:With|\| `).*?(?=\.$| \|)", section, re.M)))}
+        listed |= {column.name for column in OF_PROMPT if "With the columns of a prompt" in section}
+        assert listed == {column.name for column in columns}
         for column in columns:
             kind = f"`{column.type}`{column.unit and ', '}{column.unit}"
             assert re.search(rf"^\| .*`{column.name}`.* \| {re.escape(f'{kind} | {column.meaning}')} \|$", docs, re.M)
