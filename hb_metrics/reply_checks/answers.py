@@ -144,7 +144,7 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
             text = reply
             for label, meaning, part in zip(*parts, of_options, strict=True):
                 both = rf"(?<!\w)\(?{label}(?!\w)[^\w\n]{{1,4}}{re.escape(meaning)}(?!\w)"
-                text = re.sub(both, lambda _, part=part: part, text, flags=re.IGNORECASE)
+                text = re.sub(both, part.replace("\\", r"\\"), text, flags=re.IGNORECASE)
             read.append((of_options, read_choice(text, of_options, asked, is_english=is_english)))
         numbers = {of_options.index(option) for of_options, option in read if option is not None}
         return options[numbers.pop()] if len(numbers) == 1 else None
