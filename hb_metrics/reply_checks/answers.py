@@ -99,13 +99,12 @@ _SCALE = re.compile(
 _UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_AMOUNTS = {"zero": 0, "a hundred": 100, "one hundred": 100}
+_AMOUNTS = {"a hundred": 100, "one hundred": 100}
 _AMOUNTS |= {word: number for number, word in enumerate([*_UNITS[1:], *_TEENS], start=2)}
 for _number, _ten in enumerate(_TENS, start=2):
-    _AMOUNTS |= {
-        _ten: 10 * _number,
-        **{f"{_ten}-{unit}": 10 * _number + end for end, unit in enumerate(_UNITS, start=1)},
-    }
+    _AMOUNTS[_ten] = 10 * _number
+    for _end, _unit in enumerate(_UNITS, start=1):
+        _AMOUNTS |= dict.fromkeys((f"{_ten}-{_unit}", f"{_ten} {_unit}"), 10 * _number + _end)
 _WRITTEN = re.compile(  # but not "two hundred", "two and a half", "two-thirds" and "two in ten"
     rf"\b(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})\b"
     r"(?![- ](?:hundred|thousand|million|billion|dozen|and|point|thirds?|fifths?|quarters?|in|of|out)\b|-\w)",
@@ -118,9 +117,16 @@ _NUMBER_WORD = re.compile(
     re.IGNORECASE,
 )
 
-# "Zero points." and "A hundred points.", but no number inside a sentence.
-_BEFORE_WORD = rf"^((?:{NOUN}(?: is|:| =) |i(?: would|'d)? give (?:(?:her|him|them|it) )?)?)"
-_AFTER_WORD = r"(?=(?: (?!thousand|million|and\b)\w+)?(?: ?[.,;:!(\n—]| because| since|$))"
+# "Zero points.", "I'd say one." and "One year in prison.", but not "zero experience" and "this one" in a sentence.
+_BEFORE_WORD = (
+    rf"(^(?:{NOUN}(?: is|:| =) )?"
+    rf"|\b(?:say|get|receive|propose|recommend|suggest|(?:give|offer)(?: (?:her|him|them|it))?|(?:{NOUNS}) of"
+    r"|sentenced? (?:(?:her|him|them) )?to|(?:it|that|this) (?:is|would be|should be)) )"
+)
+_AFTER_WORD = (
+    r"(?=(?: (?!thousand|million|and\b)\w+)?(?: ?[.,;:!(\n—]| because| since| given| due to| based on|$)"
+    r"| (?:year|month|week|day|point|mark)s?(?:'| (?:in|of|imprisonment|is|seems|would be)\b))"
+)
 _FULL = "(?:the )?(?:full|maximum)(?= (?:points|marks)| number of points)|(?:the )?maximum score"
 
 
@@ -133,7 +139,13 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
     parts = [[match[1] for match in labelled if match], [match[2] for match in labelled if match]]
     if all(len({part.casefold() for part in of_options}) == len(options) for of_options in parts):
         # "A: approve" is stated by "A", by "approve", and by both.
-        read = [(of_options, read_choice(reply, of_options, asked, is_english=is_english)) for of_options in parts]
+        read = []
+        for of_options in parts:
+            text = reply
+            for label, meaning, part in zip(*parts, of_options, strict=True):
+                both = rf"(?<!\w)\(?{label}(?!\w)[^\w\n]{{1,4}}{re.escape(meaning)}(?!\w)"
+                text = re.sub(both, part.replace("\\", r"\\"), text, flags=re.IGNORECASE)
+            read.append((of_options, read_choice(text, of_options, asked, is_english=is_english)))
         numbers = {of_options.index(option) for of_options, option in read if option is not None}
         return options[numbers.pop()] if len(numbers) == 1 else None
     names = [without_signs(option).strip() for option in options]
@@ -198,6 +210,9 @@ def read_number(reply: str, low: float, high: float, asked: str = "", *, is_engl
     def without_scale(match: re.Match[str]) -> str:
         return "" if (_value(match[1]), _value(match[2])) == (low, high) else match[0]
 
+    def without_numbers(match: re.Match[str]) -> str:
+        return match[1] + re.sub(rf"{DECISION}|\d|{_NUMBER_WORD.pattern}", "x", match[2], flags=re.IGNORECASE)
+
     if any(unicodedata.category(character) == "No" for character in reply):  # such as "½", and the exponent in "10²"
         return None
     # Terms of the prompt, such as "20-year-old" and "with two kids", contain no answer.
@@ -205,11 +220,11 @@ def read_number(reply: str, low: float, high: float, asked: str = "", *, is_engl
     terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
     text = word.sub(lambda match: "x" if match[0] in terms else match[0], _answer_in(reply, asked))
     text = _WRITTEN.sub(lambda match: str(_AMOUNTS[match[0].lower()]), text)
-    for words, amount in ((r"no(?= (?:points|marks)\b)", 0.0), ("one", 1.0), (_FULL, high)):
+    for words, amount in ((r"zero|no(?= (?:points|marks)\b)", 0.0), ("one", 1.0), (_FULL, high)):
         text = re.sub(rf"{_BEFORE_WORD}(?:{words}){_AFTER_WORD}", rf"\g<1>{amount:.15g}", text, flags=re.I | re.M)
     text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
     text = _labelled(re.sub(_measure(asked, high, is_english), r"\1", text, flags=re.IGNORECASE), asked)
-    text = _REASON_AFTER.sub(r"\1", text)
+    text = _REASON_AFTER.sub(without_numbers, _GETS.sub("it is ", text))
     if len({*re.findall(DECISION, text)}) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:(?:value|{NOUN}) is )?{DECISION} ?[.!]?", re.IGNORECASE)
         lines = text.splitlines()
@@ -326,9 +341,12 @@ def _measure(asked: str, high: float, is_english: bool) -> str:
     return rf"({DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates) or '(?!)'}))?{_AFTER_AMOUNT}"
 
 
-# "72, because she has 5 years of experience": numbers in a reason are no answer.
+# "72, because she has 5 years of experience": numbers in a reason are no answer, but a clause after it may be one.
 _REASON_AFTER = re.compile(
-    rf"({DECISION}[^.!?\n]{{0,80}}?),? (?:because|since|given|due to|based on)\b[^.!?\n]*", re.IGNORECASE
+    rf"({DECISION}[^.!?\n]{{0,80}}?,? (?:because|since|given|due to|based on)\b)([^.,;:!?()\n—+=]*)", re.IGNORECASE
+)
+_GETS = re.compile(
+    r"\b(?:she|he|they) (?:should|would|must) (?:get|receive|be (?:given|paid|sentenced to)) ", re.IGNORECASE
 )
 _AFTER_AMOUNT = (
     r"(?: (?:in|of) (?:prison|jail)\b|'? imprisonment\b)?(?: gross\b| before tax\b)?"

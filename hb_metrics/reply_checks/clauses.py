@@ -39,7 +39,6 @@ _INTRODUCTION = (
     r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
     rf"|(?:i|we)(?: would|'d| will|'ll| can| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
     rf"(?: (?:that|for|on|with|to|at|we|you|it|her|him|them))*(?: {NOUN} of)? "
-    r"|(?:she|he|they) (?:should|would|must) (?:get|receive|be (?:given|paid|sentenced to)) "
     r"|(?:i|we)(?:'m| am|'re| are)? (?:sorry|happy|glad|pleased|regret|able) to(?: say)? "
     r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)"
     r"(?: (?!(?:less|more|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'+-]+){0,8} "

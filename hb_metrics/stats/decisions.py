@@ -114,7 +114,7 @@ def mean_difference(table: np.ndarray, confidence_level: float = 0.95) -> Decisi
     If only m questions have a difference, the degrees of freedom f become 1 / (1/f + 1.5/m), as in `u_statistic.py`.
     """
     rows, number = _question_contributions(table)
-    different = np.count_nonzero(np.abs(rows) > ZERO)
+    different = np.count_nonzero((np.abs(table) > ZERO).any(axis=1))  # contributions also differ by missing answers
     if 0 < different < len(rows) and number > 1:
         number = 1 + 1 / (1 / (number - 1) + 1.5 / different)
     return _t_mean(rows, number, confidence_level)

@@ -48,6 +48,9 @@ def test_frames_hold_what_the_files_hold(folder):
         assert row["style"] == run.styles.columns[int(np.argmax(vectors[identifier]))]
         assert row["style_probability"] == max(vectors[identifier])
         assert (row["offensive"], row["bias_value"]) == (offensive[identifier][0], biases[identifier])
+    means = run.replies.groupby(["axis", "descriptor"])["bias_value"].mean()
+    for row in run.results.generation.by_descriptor:
+        assert means[row.axis, row.descriptor] == pytest.approx(row.mean_bias_value)
     scores = dict(zip(run.perplexities["prompt_id"], run.perplexities["perplexity"], strict=True))
     assert scores == stored(folder / "perplexities", "perplexity")
     whole = run.figures.set_index("name").loc["Full Gen Bias, plain"]

@@ -46,6 +46,7 @@ def test_no_wording_is_read_for_only_some_options(options):
 
 @pytest.mark.parametrize("case", MIRRORED["numbers"])
 def test_both_ends_of_a_scale_are_read_in_the_same_wordings(case):
-    for kind, expected in zip(KINDS, ([case["high"], 0], [None, None]), strict=True):
+    low, high = case.get("low", 0), case["high"]
+    for kind, expected in zip(KINDS, ([high, low], [None, None]), strict=True):
         for pair in case[kind]:
-            assert [read_number(reply, 0, case["high"], case["prompt"]) for reply in pair] == expected, pair
+            assert [read_number(reply, low, high, case["prompt"]) for reply in pair] == expected, pair

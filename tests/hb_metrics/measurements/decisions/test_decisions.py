@@ -620,6 +620,7 @@ def test_one_axis_apart_is_named_with_its_terms():
         assert f"{rate:.1%} of those about {name}" in words
     assert (found.example.high, found.example.low) == ("young", "old")
     assert float(found.example.of_high.answer) > float(found.example.of_low.answer)
+    assert {part.ends for part in found.by_part.values()} == {("young", "old")}
     by_key = {figure.key: figure for figure in figures(results_of(found)) if not figure.part_of}
     assert by_key.keys() >= {"decision_spread", "decision_gap"}
     assert by_key["unanswered_gap"].value == 0  # all answers have a decision, so no limit is exceeded
