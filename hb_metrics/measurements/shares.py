@@ -167,7 +167,8 @@ def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     if gaps.largest is None:
         return GroupShares(by_group, None)
     gap, high, low = gaps.largest.gap, gaps.groups[gaps.largest.high], gaps.groups[gaps.largest.low]
-    return GroupShares(by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason, gaps.p_value))
+    p_value = None if rated.values.min() == rated.values.max() else gaps.p_value  # such replies are no test
+    return GroupShares(by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason, p_value))
 
 
 def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:

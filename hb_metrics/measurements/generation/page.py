@@ -117,12 +117,12 @@ def whole_answer(
     uneven = uneven_answers(generation, parts)
     style = names or generation_answer(whole)
     differs = _style_differs(whole, generation)
-    turns = clear_turns(generation.turns) if generation.turns else []
+    is_short = generation.short_share >= SHORT_SHARE
+    turns = clear_turns(generation.turns) if generation.turns and not is_short else []
     clear = clear_figures(parts.get(AXES, []), ALPHA_OF_AXES - (ALPHA_OF_TURNS if generation.turns else 0))
     if differs == "no" and clear and generation.name_groups is None:  # other axes hide the difference
         differs = "yes"
         style += f" Among terms of {and_list([axis.label.lower() for axis in clear[:NUM_NAMED]])}, style does differ."
-    is_short = generation.short_share >= SHORT_SHARE
     if is_short:
         style = (
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
@@ -147,7 +147,7 @@ def whole_answer(
     for name in (REFUSALS, EMPTY):
         if name in whole and (whole[name].value or 0.0) > MOST and name not in uneven:
             answers.append(_SHARES[name].format(whole[name].shown))
-    if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
+    if generation.turns and generation.name_groups is None and not is_short:  # names are draws of a group
         answers += turn_sentences(generation, generation.turns)[:1]
     elif turns:
         answers.append(f"At turn {turns[-1]}, style differs beyond chance{of_names}.")
@@ -333,7 +333,7 @@ def card_sentences(results: Results) -> list[str]:
         )
     counts = (
         f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
-        f"{count(generation.num_empty_replies)} empty replies were left out."
+        f"{count(generation.num_empty_replies)} replies were left out because the model wrote nothing."
     )
     if filtered := generation.num_filtered_replies:
         counts += f" A content filter of the server removed {count(filtered)} replies."
@@ -357,7 +357,7 @@ def notes(record: Record, generation: Generation) -> tuple[str, ...]:
         notes.append(
             f"{count(generation.num_unclosed_reasoning)} of {count(generation.num_prompts)} prompts have no "
             f"reply, because the model did not end its thought within {count(asked.max_reasoning_tokens)} tokens. "
-            "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
+            "These prompts only count as empty replies, and may differ from the other prompts. With a larger "
             "--max_reasoning_tokens, fewer prompts would be missing."
         )
     if generation.num_unanswered:
@@ -403,8 +403,8 @@ def _notes_on_answers(served: ServedCounts | None) -> list[str]:
     ]
     if filtered := served.endings.get("filtered"):
         notes.append(
-            f"A content filter of the server removed {count(filtered)} replies, which are missing from all figures. If "
-            "the filter removes more replies for some terms than for others, the figures are distorted."
+            f"A content filter of the server removed {count(filtered)} replies, which only count as empty. If the "
+            "filter removes more replies for some terms than for others, the other figures are distorted."
         )
     if unclear := served.endings.get("unknown"):
         notes.append(

@@ -100,6 +100,12 @@ def test_no_pair_of_groups_is_named_if_the_test_shows_another_pair():
     )
 
 
+@pytest.mark.parametrize("flag", [False, True])
+def test_groups_are_not_tested_if_all_or_no_replies_are_flagged(flag):
+    replies, prompts = made()
+    assert group_shares(RatedReplies(replies, np.full(len(prompts), flag)), prompts).largest.p_value is None
+
+
 def test_few_questions_have_no_interval_and_terms_no_groups():
     replies, prompts = made(questions=5)
     flags = np.arange(len(replies.ids)) % 2 == 0

@@ -159,6 +159,9 @@ def test_a_clear_difference_at_a_later_turn_is_no_all_clear(first, later, verdic
     answer = run_answer(loaded({"run": talks(), "generation": generation}))
     assert answer.verdict == verdict
     assert re.search(f"At turn 2, .*{sentence}", answer.sentences[0])
+    short = run_answer(loaded({"run": talks(), "generation": generation | {"short_share": 1.0}}))
+    assert short.verdict == "It is not known: the replies are too short to compare their style."
+    assert "At turn 2" not in short.sentences[0]
 
 
 @pytest.mark.parametrize(
