@@ -253,7 +253,10 @@ def test_a_chat_template_does_not_make_a_chat(noted, maintainer, tmp_path):  # n
     published = ["--method", "sft", "--tune_args=--merge true", "--push_to_hub", "ORG/model"]
     for folder, words in zip(folders, ([], plain), strict=True):
         options = ["--compare", "--model", str(folder), "--output_dir", str(tmp_path / "runs"), *words]
-        for more, message in ((["--system_prompt", "Be kind."], "applies only to chats"), (published, "cannot add the tag")):
+        for more, message in (
+            (["--system_prompt", "Be kind."], "applies only to chats"),
+            (published, "cannot add the tag"),
+        ):
             with pytest.raises(SystemExit, match=message):
                 tune([*options, *more])
         assert not noted
