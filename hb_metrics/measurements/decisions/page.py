@@ -1,6 +1,6 @@
 """Shows decisions: their section of the report, and in words who is decided about differently."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -73,14 +73,16 @@ def report(results: Results) -> Report:
         answer=" ".join([verdict(results), *known]),
         differs=differs,
         headline=headline,
-        advice="" if outcome(decisions)[0] == "yes" else _advice(decisions),
+        advice="" if outcome(decisions)[0] == "yes" else _advice(decisions, results.record.decisions.labels),
         pair=shown_pair(decisions.example),
         chart=chart,
         files=files,
     )
 
 
-def _advice(decisions: Decisions) -> str:
+def _advice(decisions: Decisions, labels: Sequence[str]) -> str:
+    if labels and decisions.unread > LARGE:
+        return "set a better judge, or a rubric whose labels fit more of the replies."
     if decisions.has_low_mass or decisions.unread > LARGE:
         return (
             "word the questions so that each reply is only one of the options, as with “Answer only yes or no”, or "

@@ -316,7 +316,7 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
         "level": f"{CONFIDENCE_LEVEL:.0%}",
         "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
-    plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
+    plots = [figures_plot(of_kind, "share of replies") for of_kind in rows.values()]
     return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": plots})
 
 

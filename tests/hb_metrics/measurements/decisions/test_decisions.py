@@ -777,6 +777,10 @@ def test_decisions_that_could_not_be_read_are_no_all_clear(are_refusals, differs
     found = decisions(prompts, rows)
     assert outcome(found)[0] == differs
     assert ("of the answers could not be read" in verdict(results_of(found))) != are_refusals
+    run = whole_run()["run"]
+    for labels, advice in (([], "word the questions"), (["kind"], "set a better judge")):
+        record = Record({**run, "decisions": {**run["decisions"], "labels": labels}})
+        assert (advice in report(Results(record, decisions=found)).advice) != are_refusals
 
 
 def test_equal_means_have_no_highest_and_lowest_term():
