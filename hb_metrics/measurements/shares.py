@@ -21,7 +21,7 @@ from hb_metrics.reply_checks.refusal_shares import (
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, cell_counts, cell_sums
 from hb_metrics.stats.changes import FigureChanges, PairedChange
-from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
+from hb_metrics.stats.clusters import Generalised, Over, generalised, quantile, share_influences
 from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.name_gaps import name_gaps
 from hb_metrics.stats.reply_shares import share_change
@@ -211,6 +211,15 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
     most = max(shares.by_descriptor, key=lambda row: row.num - row.expected)
     example = f"above all for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
+
+
+def share_below(alpha: float) -> float:
+    """Returns the share of an estimate that its interval's lower end must exceed, so that the true value is not 0.
+
+    If the true value is 0, the estimate has at most the standard error that the lower end shows. `alpha` is the level
+    of two-sided tests.
+    """
+    return max(0.0, 1 - quantile(CONFIDENCE_LEVEL) / quantile(1 - alpha))
 
 
 def by_machine_alone(machine: str, sentence: str) -> str:

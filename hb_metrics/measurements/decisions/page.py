@@ -264,7 +264,7 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         elif pair.ratio is None:
             lower, higher = (fixed(100 * mean, 1) for mean in pair.means)
             means = f"on a scale to 100, their mean is {higher} for {high} and {lower} for {low}"
-        gap = _on_scale(by_name[f"{GAP}, {axis_label(axis)}"], scale)
+        gap = _in_numbers(by_name[f"{GAP}, {axis_label(axis)}"], scale)
         return f"Decisions differ: {means}, a gap of {gap.words}.{more}"
     if tested:
         axes = ", ".join(map(axis_label, tested))
@@ -272,7 +272,7 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     return f"Decisions differ between terms (spread: {by_name[SPREAD].words}), but no axis alone shows it."
 
 
-def _on_scale(gap: Figure, scale: Scale | None) -> Figure:
+def _in_numbers(gap: Figure, scale: Scale | None) -> Figure:
     """Turns a gap in points of 100 into a difference of the numbers that were asked for."""
     if scale is None or gap.value is None:
         return gap
@@ -290,7 +290,7 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         reason = next(iter(_unknown_axes(decisions, by_name)), _NO_PAIR)
         return f"Whether decisions differ is not known: {reason}."
     bound, widest = max(known, key=lambda item: item[0])
-    largest, kinds = _on_scale(widest._replace(value=bound), decisions.scale).shown, _averaged(decisions)
+    largest, kinds = _in_numbers(widest._replace(value=bound), decisions.scale).shown, _averaged(decisions)
     which = f"{largest} ({widest.label}, {widest.detail})"
     which += f" on {decisions.scale.words}" if decisions.scale else ""
     which += f" on average over {kinds}" if kinds else ""

@@ -13,12 +13,12 @@ from hb_metrics.measurements.shares import (
     change_figure,
     group_figures,
     reply_share,
+    share_below,
     shares_by_axis,
     turn_share_figures,
 )
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL, GenerationSettings
 from hb_metrics.stats.changes import PairedChange
-from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"
@@ -299,16 +299,14 @@ def telling_sentence(telling: Figure) -> str:
 def clear_figures(figures: Sequence[Figure], alpha: float) -> list[Figure]:
     """Returns the figures that are above 0, although all of them were tested (Bonferroni).
 
-    If the true value is 0, the estimate has at most the standard error that the interval's lower end shows. `alpha` is
-    the level of two-sided tests.
+    `alpha` is the level of two-sided tests.
     """
     clear = []
     known = [figure for figure in figures if figure.interval is not None]
     for figure in known:
         assert figure.value is not None
         assert figure.interval is not None
-        ratio = quantile(1 - alpha / len(known)) / quantile(CONFIDENCE_LEVEL)
-        if figure.interval[0] > max(0.0, figure.value * (1 - 1 / ratio)):
+        if figure.interval[0] > max(0.0, figure.value * share_below(alpha / len(known))):
             clear.append(figure)
     return clear
 

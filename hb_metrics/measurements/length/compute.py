@@ -13,11 +13,11 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.means import SPREAD, Means, mean_figures, reply_mean_changes, reply_means
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.shares import BY_GROUP, LARGEST, generalised_means
-from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
+from hb_metrics.measurements.shares import BY_GROUP, LARGEST, generalised_means, share_below
+from hb_metrics.run.record import ALPHA
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies, Replies
 from hb_metrics.stats.changes import FigureChanges
-from hb_metrics.stats.clusters import Generalised, Over, quantile
+from hb_metrics.stats.clusters import Generalised, Over
 from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 from hb_metrics.stats.inputs import DescriptorKey
 
@@ -102,14 +102,13 @@ def differences(results: Results) -> tuple[Differs, int]:
 def difference(means: Means, share_named: float, alpha: float) -> Differs:
     """Returns whether length differs by more than replies that name longer terms explain.
 
-    If the true spread is 0, the estimate of the variance has at most the standard error that the interval's lower end
-    shows. `alpha` is the level of two-sided tests.
+    `alpha` is the level of two-sided tests.
     """
-    left = max(0.0, 1 - quantile(CONFIDENCE_LEVEL) / quantile(1 - alpha))
+    left = share_below(alpha)
     if means.groups is None:
         words = [len(term.split()) for of_axis in means.by_descriptor.values() for term in of_axis]
         value, interval, least = means.spread.value, means.spread.interval, share_named * float(np.std(words))
-        left = math.sqrt(left)
+        left = math.sqrt(left)  # of the variance
     elif means.groups.largest is None:
         return ""
     else:
