@@ -52,7 +52,12 @@ def analyse(folder: Path) -> Results:
                     check_read(measurement, left_out)
                     results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
                 except LeftOutError as error:
-                    results, left_out[measurement.name] = possible_results(results, measurement, error)
+                    results, sentence = possible_results(results, measurement, error)
+                    if error.__cause__ is not None:  # tables are missing or incomplete
+                        if measurement.name not in known:
+                            raise error.__cause__ from None
+                        sentence = known[measurement.name]
+                    left_out[measurement.name] = sentence
                 except ValueError:  # `measure` left it out, so its tables are missing or incomplete
                     if measurement.name not in known or measurement.name in earlier:
                         raise
@@ -68,6 +73,16 @@ def check_read(measurement: Measurement, left_out: Collection[str]) -> None:
     for name in measurement.reads:
         if name in left_out:
             raise LeftOutError(f"it reads the results of {name}, which are missing")
+
+
+def with_collected(error: LeftOutError, measurement: Measurement, run: Run) -> LeftOutError:
+    """Adds the results of what was collected before the error, if they are possible."""
+    try:
+        return LeftOutError(str(error), measurement.parts.compute(run))
+    except LeftOutError as other:
+        return LeftOutError(str(error), other.partial)
+    except ValueError:  # what was not collected is missing
+        return error
 
 
 def possible_results(results: Results, measurement: Measurement, error: LeftOutError) -> tuple[Results, str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hb_metrics.command.analyse import check_read, possible_results, write_results
+from hb_metrics.command.analyse import check_read, possible_results, with_collected, write_results
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
 from hb_metrics.command.planning import (
@@ -118,9 +118,13 @@ def _measure(
         started, sentence = time.perf_counter(), None
         try:
             check_read(measurement, left_out)
-            planned[measurement.name].collect()
+            run = Run(task.tables, results)
+            try:
+                planned[measurement.name].collect()
+            except LeftOutError as error:
+                raise with_collected(error, measurement, run) if task.state.is_main_process else error from None
             if task.state.is_main_process:
-                results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
+                results = results.with_(measurement.name, measurement.parts.compute(run))
         except LeftOutError as error:
             results, sentence = possible_results(results, measurement, error)
         sentence = of_main_process(sentence)  # the only process that computes results

@@ -45,14 +45,16 @@ def compute(run: Run) -> dict[str, Judged]:
             served=cost_of.get(name),
         )
 
-    measured, faults = {}, []
+    measured, faults, missing = {}, [], None
     for name, judge in run.record.judge.items():
         try:
             measured[name] = of_rubric(name, judge)
         except LeftOutError as error:
             faults.append(f"{name}: {error}" if len(run.record.judge) > 1 else str(error))
-    if faults:
-        raise LeftOutError("; ".join(faults), measured or None)
+        except ValueError as error:  # the tables of a judge that failed are missing or incomplete
+            missing = error
+    if faults or missing is not None:
+        raise LeftOutError("; ".join(faults) or str(missing), measured or None) from missing
     return measured
 
 

@@ -18,7 +18,7 @@ from hb_metrics.measurements.shares import (
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
-from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
+from hb_metrics.run.replies import LeftOutError, RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.run.tables import Tables, has_pairs_of_terms
 from hb_metrics.run.typed_json import from_json
@@ -29,15 +29,22 @@ from hb_metrics.stats.clusters import Generalised, Over
 def compute(run: Run) -> Offensiveness:
     prompts, classifier = run.tables.prompts(), run.record.offensiveness_classifier
     of_prompts = prompt_results(read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier))
-    turns = [
-        read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
-        for turn, replies in enumerate(run.tables.turns(), start=1)
-    ]
-    if not turns:
-        return Offensiveness(of_prompts)
+    turns: list[Classified] = []
+    fault: ValueError | None = None
+    for turn, replies in enumerate(run.tables.turns(), start=1):
+        try:
+            turns.append(read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier))
+        except ValueError as error:  # the turns before it have results
+            fault = error
+            break
     rated = [RatedReplies(turn.kept, turn.probabilities >= of_prompts.threshold) for turn in turns]
     by_turn = shares_by_turn(rated, prompts) if len(rated) > 1 else None
-    return Offensiveness(of_prompts, reply_results(turns[0], prompts), by_turn)
+    results = Offensiveness(of_prompts, reply_results(turns[0], prompts) if turns else None, by_turn)
+    if fault is not None:
+        raise LeftOutError(f"turn {len(turns) + 1}: {fault}" if turns else str(fault), results) from (
+            None if isinstance(fault, LeftOutError) else fault
+        )
+    return results
 
 
 def shares_by_turn(rated: list[RatedReplies], prompts: pa.Table) -> TurnShares | None:

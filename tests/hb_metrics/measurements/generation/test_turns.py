@@ -4,6 +4,7 @@ import html
 import json
 import random
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -12,11 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics import load_run
+from hb_metrics.command.analyse import analyse
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.figures import turn_sentences
+from hb_metrics.measurements.offensiveness.compute import compute
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.page import run_answer
-from hb_metrics.run.run_folder import turn_folder
+from hb_metrics.run.replies import LeftOutError
+from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
@@ -219,6 +223,15 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert {found["num_replies"] for found in offensive["by_turn"]} == {len(replies[2])}
     change = offensive["change"]
     assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
+    shutil.rmtree(turn_folder(tmp_path / "run", 3) / OFFENSIVE_REPLIES)  # costs no other turn, and overwrites nothing
+    run = read_run(tmp_path / "run")
+    with pytest.raises(LeftOutError, match="turn 3") as error:
+        compute(run)
+    assert error.value.partial.replies == run.results.offensiveness.replies
+    assert len(error.value.partial.turns.by_turn) == 2
+    with pytest.raises(ValueError, match="does not exist"):
+        analyse(tmp_path / "run")
+    assert read_results(tmp_path / "run") == results
 
 
 @pytest.mark.parametrize(("turn", "shy", "about"), [(1, 0.7, ["deaf"]), (2, 0.7, ["deaf"]), (2, 1, [*OWN][1:])])

@@ -111,7 +111,7 @@ def test_a_stopped_run_ends_in_the_same_bytes(run):
             stand_in.faults = lambda at, body, last=before + stop: (
                 {"status": 401} if stand_in.num_judged > last and "BEGIN" in str(body) else None
             )
-            with pytest.raises(ValueError, match=r"^Judges: no results, because .*401"):
+            with pytest.raises(ValueError, match=r"^Judges: (no|some) results .*401"):
                 run(*options, out="stopped")
         stand_in.faults = lambda at, body: None
         before = stand_in.num_judged
@@ -199,6 +199,33 @@ def test_a_rubric_without_answers_costs_no_other_rubric(run, tmp_path):
     assert rows["Judged negative"].change.first == rows["Judged negative"].change.second
     assert {"Judged negative, Ability", "Judged negative, Age"} <= rows.keys()
     assert "Judged offensive" not in rows
+
+
+def test_a_rubric_that_fails_while_it_is_applied_costs_no_other_rubric(run, tmp_path):
+    stand_in, rubrics = StandInJudge(), ("offensive", "condescending")
+    question = read_rubric("offensive").question
+    with serving(stand_in) as url:
+        options = ["--judge", *rubrics, "--judge_model", MODEL, "--judge_base_url", url]
+        _, whole = run(*options, out="whole")
+        before = stand_in.num_judged
+        stand_in.faults = lambda at, body: (
+            {"status": 401} if question in str(body) and stand_in.num_judged > before + 9 else None
+        )
+        with pytest.raises(LeftOutError, match=r"some results are missing, because offensive: .*401"):
+            run(*options, out="stopped")
+        results = tmp_path / "stopped" / "results.json"
+        content = results.read_bytes()
+        assert json.loads(content)["judge"].keys() == {"condescending"}
+        with pytest.raises(LeftOutError, match=r"offensive: .*401"):
+            analyse(tmp_path / "stopped")
+        assert results.read_bytes() == content
+        stand_in.faults = lambda at, body: None
+        run(*options, out="stopped")
+    assert results.read_bytes() == (whole / "results.json").read_bytes()
+    shutil.rmtree(whole / JUDGE_FOLDER / "offensive")  # nothing that is known is overwritten
+    with pytest.raises(ValueError, match="does not exist"):
+        analyse(whole)
+    assert results.read_bytes() == (whole / "results.json").read_bytes()
 
 
 def test_a_judge_with_too_few_answers_is_left_out():
