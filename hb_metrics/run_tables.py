@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.command_line import CommandParser, check_known, did_you_mean
-from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.offensiveness.compute import answered
 from hb_metrics.measurements.results import read_run
@@ -189,7 +189,7 @@ class RunTables:
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
         ids, values = self._run.tables.vectors(f"{JUDGE_FOLDER}/{rubric}")
-        labels = recorded_rubric(self.record.judge[rubric]).labels
+        labels = Rubric(**self.record.judge[rubric].rubric).labels
         chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
 

@@ -16,7 +16,12 @@ import numpy as np
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known, did_you_mean
 from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.collect.judges.rubric import OFFENSIVENESS_CLASSIFIER, REFUSALS_CLASSIFIER, read_rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import (
+    OFFENSIVENESS_CLASSIFIER,
+    REFUSALS_CLASSIFIER,
+    Rubric,
+    read_rubric,
+)
 from hb_metrics.human_eval.study import (
     allocate,
     digest,
@@ -42,7 +47,7 @@ _NUMBERS = (  # the option, its default and its help
     ("raters", 3, "The number of raters. Each rater labels all replies"),
     ("seed", 0, "The random seed for choosing and ordering the replies"),
 )
-# For each classifier, the rubric whose question and labels people see.
+# For each classifier that is no judge, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS_CLASSIFIER: "offensive", REFUSALS_CLASSIFIER: "refusal"}
 
 
@@ -186,7 +191,13 @@ def read_instrument(run: Run, name: str) -> Instrument:
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
             f"{', '.join(known) or 'none; first measure with --judge or --measurements generation,offensiveness'}"
         )
-    rubric = recorded_rubric(judges[name]) if name in judges else read_rubric(_RUBRICS[name])
+    in_place = run.record.offensiveness_classifier.judge if name == OFFENSIVENESS_CLASSIFIER else None
+    if name in judges:
+        rubric = Rubric(**judges[name].rubric)
+    elif in_place is not None:
+        rubric = Rubric(**in_place["rubric"])
+    else:
+        rubric = read_rubric(_RUBRICS[name])
     if rubric.figure is None:
         advice = "set it to one of the labels, and then run the judge again"
         raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
@@ -198,6 +209,11 @@ def read_instrument(run: Run, name: str) -> Instrument:
         flags = flagged["Refusals"].values
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:
+        if len(rubric.labels) > 2:
+            raise ValueError(
+                f"the run stores only how likely '{rubric.figure}' is, and not which other label of the rubric "
+                f"'{rubric.name}' the judge chose; measure with --judge and this rubric, and let people label that"
+            )
         values = run.tables.vectors_of(OFFENSIVE_REPLIES, replies.ids)
         scores = values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)

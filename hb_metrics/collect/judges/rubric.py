@@ -31,7 +31,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -39,10 +39,6 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.written_text import STRICT_KEYS, Remark, Text
 from hb_dataset.yaml_lines import Fault, FaultsError, read_document, shipped_or_own
-
-if TYPE_CHECKING:
-    from hb_metrics.run.record import Judge
-
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -122,10 +118,6 @@ def read_rubric(name: str | Path) -> Rubric:
     definitions = [label.definition for label in content.labels]
     examples = [label.examples for label in content.labels]
     return Rubric(own, content.question, names, definitions, examples, content.figure)
-
-
-def recorded_rubric(judge: "Judge") -> Rubric:
-    return Rubric(**judge.rubric)
 
 
 VERSION = 1  # increase it when the words of the prompt change

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.collect.classifiers.censoring import masked_texts
-from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
+from hb_metrics.collect.judges.rubric import Rubric, talks_to_judge
 from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
@@ -35,7 +35,7 @@ def compute(run: Run) -> dict[str, Judged]:
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
 
     def of_rubric(name: str, judge: Judge) -> Judged:
-        rubric, folder = recorded_rubric(judge), f"{JUDGE_FOLDER}/{name}"
+        rubric, folder = Rubric(**judge.rubric), f"{JUDGE_FOLDER}/{name}"
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE_FOLDER}-{name}.parquet", ("phrase", "probabilities"))
         return replace(
             judged_results(replies, rubric, run.tables.vectors_of(folder, replies.ids), prompts),

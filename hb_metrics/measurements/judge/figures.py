@@ -1,6 +1,6 @@
 from markupsafe import Markup
 
-from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.layout.figure import Figure, by_part, pair
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
@@ -27,7 +27,7 @@ def gate_name(rubric: str) -> str:
 def figures(results: Results) -> list[Figure]:
     rows = []
     for name, judged in results.judge.items():
-        rows += rubric_figures(name, judged, recorded_rubric(results.record.judge[name]).figure)
+        rows += rubric_figures(name, judged, Rubric(**results.record.judge[name].rubric).figure)
     return rows
 
 
@@ -78,7 +78,7 @@ def report(results: Results) -> Report:
     sections, rubrics, answers = results.record.judge, [], []
     uneven: list[str] = []
     for name, judged in results.judge.items():
-        label = recorded_rubric(sections[name]).figure
+        label = Rubric(**sections[name].rubric).figure
         whole, *parts = by_part(rubric_figures(name, judged, label)).values()
         by_axis = parts[0] if parts else []
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
@@ -106,7 +106,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs describe the user with different cues")
     changes = FigureChanges({})
     for name in first.results.judge:  # other rubrics may have been left out
-        rubric = recorded_rubric(first.record.judge[name])
+        rubric = Rubric(**first.record.judge[name].rubric)
         if rubric.figure is None or name not in second.results.judge:
             continue
         if first.record.judge[name].digest != second.record.judge[name].digest:

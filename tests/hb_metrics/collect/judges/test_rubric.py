@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from hb_metrics.collect.classifiers.regard import REGARDS
 from hb_metrics.collect.classifiers.styles import STYLE_DATA
 from hb_metrics.collect.judges.rubric import (
     LETTERS,
+    Rubric,
     prompt_for,
     read_rubric,
-    recorded_rubric,
     shared_beginning,
     shipped_rubrics,
     talks_to_judge,
@@ -49,7 +48,7 @@ def test_own_rubric_survives_its_record(tmp_path):
     path.write_text(OWN)
     rubric = read_rubric(path)
     assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ["yes", "no"], "yes")  # no booleans of YAML
-    assert recorded_rubric(SimpleNamespace(**json.loads(json.dumps(rubric.description())))) == rubric
+    assert Rubric(**json.loads(json.dumps(rubric.description()))["rubric"]) == rubric
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import hb_metrics
 from hb_dataset import load_table
-from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, Rubric, read_rubric
 from hb_metrics.collect.judges.served import _tried
 from hb_metrics.command import measuring
 from hb_metrics.command.analyse import analyse
@@ -85,7 +85,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     assert judged["served"]["num_answers"] > 0
     assert analysed(folder)
     assert (hb_metrics.load_run(folder).replies["judge_condescending"] == "condescending").sum() == planted.sum()
-    assert recorded_rubric(read_run(folder).record.judge["condescending"]) == read_rubric("condescending")
+    assert Rubric(**read_run(folder).record.judge["condescending"].rubric) == read_rubric("condescending")
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
     served = judged["served"]
@@ -134,6 +134,9 @@ def test_a_judge_stands_in_for_the_classifiers(run, tmp_path):
     command = re.search(r"human-eval labels RUN (.*)</code>", (folder / "report.html").read_text())[1]
     labels.main([str(folder), *command.split(), "--num", "20"])
     assert "stereotyping" in command
+    labels.main([str(folder), "--judge", "offensiveness", "--num", "20"])  # which a judge with another rubric stood for
+    study = json.loads((folder / "labels-offensiveness" / "labels.json").read_text())
+    assert study["question"] == read_rubric("condescending").question
     section = results["run"]["style_classifier"]
     assert section["clusters"] == {name: [name] for name in read_rubric("style_clusters").labels[:-1]}
     assert section["judge"]["rubric"]["labels"][-1] == "none"
