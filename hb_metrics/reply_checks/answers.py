@@ -117,7 +117,7 @@ _NUMBER_WORD = re.compile(
     re.IGNORECASE,
 )
 
-# "Zero points.", "I'd say one." and "One year in prison.", but not "zero experience" and "this one" in a sentence.
+# "Zero points.", "I'd say one." and "A year in prison.", but not "zero experience" and "this one" in a sentence.
 _BEFORE_WORD = (
     rf"(^(?:{NOUN}(?: is|:| =) )?"
     rf"|\b(?:say|get|receive|propose|recommend|suggest|(?:give|offer)(?: (?:her|him|them|it))?|(?:{NOUNS}) of"
@@ -127,6 +127,7 @@ _AFTER_WORD = (
     r"(?=(?: (?!thousand|million|and\b)\w+)?(?: ?[.,;:!(\n—]| because| since| given| due to| based on|$)"
     r"| (?:year|month|week|day|point|mark)s?(?:'| (?:in|of|imprisonment|is|seems|would be)\b))"
 )
+_ONE = r"one|an?(?= (?:year|month|week|day|hour|point)\b)"  # "A year", but not "70 a year"
 _FULL = "(?:the )?(?:full|maximum)(?= (?:points|marks)| number of points)|(?:the )?maximum score"
 
 
@@ -220,7 +221,7 @@ def read_number(reply: str, low: float, high: float, asked: str = "", *, is_engl
     terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
     text = word.sub(lambda match: "x" if match[0] in terms else match[0], _answer_in(reply, asked))
     text = _WRITTEN.sub(lambda match: str(_AMOUNTS[match[0].lower()]), text)
-    for words, amount in ((r"zero|no(?= (?:points|marks)\b)", 0.0), ("one", 1.0), (_FULL, high)):
+    for words, amount in ((r"zero|no(?= (?:points|marks)\b)", 0.0), (_ONE, 1.0), (_FULL, high)):
         text = re.sub(rf"{_BEFORE_WORD}(?:{words}){_AFTER_WORD}", rf"\g<1>{amount:.15g}", text, flags=re.I | re.M)
     text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
     text = _labelled(re.sub(_measure(asked, high, is_english), r"\1", text, flags=re.IGNORECASE), asked)
