@@ -80,10 +80,10 @@ ROWS = [
 ]
 
 
-def encoded(loaded, share=0.25):
+def encoded(loaded, share=0.25, max_length=None):
     columns = ("id", "prompts", "completions", "spans", "names", "after", "truncated")
     rows = Dataset.from_list([{name: row[name] for name in columns} for row in ROWS])
-    return list(encode_groups(rows, loaded, "plain", share, None))
+    return list(encode_groups(rows, loaded, "plain", share, max_length))
 
 
 def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
@@ -117,6 +117,14 @@ def test_anchors_have_their_share_of_the_weight(save_small_model):
     weighted = [row["weight"] * number for row, number in zip(rows, numbers, strict=True)]
     assert weighted[-1] / sum(weighted) == pytest.approx(0.25)
     assert [row["weight"] for row in rows[:-1]] == [1] * 6
+
+
+def test_rows_that_are_longer_than_the_limit_are_named(save_small_model):
+    loaded = load_model(str(save_small_model("gpt2")))
+    longest = max(len(tokens) for row in encoded(loaded) for tokens in row["input_ids"])
+    encoded(loaded, max_length=longest)
+    with pytest.raises(ValueError, match=rf"has {longest} tokens, but the limit is {longest - 1}; .*--max_length"):
+        encoded(loaded, max_length=longest - 1)
 
 
 def mixture_by_hand(teachers, own, names):
