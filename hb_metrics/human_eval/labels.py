@@ -7,7 +7,7 @@ from each stratum. The rest of the sample is divided among the strata in proport
 replies in a stratum. If a verdict is rare, people therefore label a larger share of its replies.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from hb_metrics.human_eval.study import (
 from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
+from hb_metrics.run.record import Judge
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, RUN_FILE, run_digest
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
@@ -191,17 +192,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
             f"{', '.join(known) or 'none; first measure with --judge or --measurements generation,offensiveness'}"
         )
-    in_place = run.record.offensiveness_classifier.judge if name == OFFENSIVENESS_CLASSIFIER else None
-    if name in judges:
-        rubric = Rubric(**judges[name].rubric)
-    elif in_place is not None:
-        rubric = Rubric(**in_place["rubric"])
-    else:
-        rubric = read_rubric(_RUBRICS[name])
-    if rubric.figure is None:
-        advice = "set it to one of the labels, and then run the judge again"
-        raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
-    figure = rubric.labels.index(rubric.figure)
+    rubric = _rubric(run, name, judges)
+    figure = rubric.labels.index(str(rubric.figure))
     if name in judges:
         values = run.tables.vectors_of(f"{JUDGE_FOLDER}/{name}", replies.ids)
         scores, judged = values[:, figure], verdicts(values[:, :-1])
@@ -209,11 +201,6 @@ def read_instrument(run: Run, name: str) -> Instrument:
         flags = flagged["Refusals"].values
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:
-        if len(rubric.labels) > 2:
-            raise ValueError(
-                f"the run stores only how likely '{rubric.figure}' is, and not which other label of the rubric "
-                f"'{rubric.name}' the judge chose; measure with --judge and this rubric, and let people label that"
-            )
         values = run.tables.vectors_of(OFFENSIVE_REPLIES, replies.ids)
         scores = values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)
@@ -223,6 +210,25 @@ def read_instrument(run: Run, name: str) -> Instrument:
     replies = answered_replies(replies._replace(texts=[text.replace(UNSAFE_MARK, "") for text in replies.texts]), kept)
     labels = tuple(zip(rubric.labels, rubric.definitions, strict=True))
     return Instrument(name, rubric.question, labels, figure, replies, scores[kept], judged[kept])
+
+
+def _rubric(run: Run, name: str, judges: Mapping[str, Judge]) -> Rubric:
+    """Returns the rubric with the question that a judge answered, or that people answer about a classifier's labels."""
+    if name in judges:
+        rubric = Rubric(**judges[name].rubric)
+    elif name == OFFENSIVENESS_CLASSIFIER and (in_place := run.record.offensiveness_classifier.judge) is not None:
+        rubric = Rubric(**in_place["rubric"])
+        if len(rubric.labels) > 2:
+            raise ValueError(
+                f"the run stores only how likely '{rubric.figure}' is, and not which other label of the rubric "
+                f"'{rubric.name}' the judge chose; measure with --judge and this rubric, and let people label that"
+            )
+    else:
+        rubric = read_rubric(_RUBRICS[name])
+    if rubric.figure is None:
+        advice = "set it to one of the labels, and then run the judge again"
+        raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
+    return rubric
 
 
 def draw_labels(
