@@ -15,13 +15,13 @@ from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_pattern
-from hb_metrics.identity_leakage.leakage import NamedPerson, mentions_in
 from hb_metrics.measurements.awareness.compute import takes_up
+from hb_metrics.measurements.identity_leakage import NamedPerson, mentions_in
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_train.debiasing.terms import find_terms, term_pattern
-from tests.hb_metrics.identity_leakage.test_in_replies import leakage_of
+from tests.hb_metrics.measurements.identity_leakage.test_in_replies import leakage_of
 
 TERM = "first-rate née o'fin"  # has a hyphen, an accent, an apostrophe, spaces and letters that have a ligature
 NAME = "Zoë O'Fin-Day"

@@ -18,7 +18,7 @@ from hb_dataset import load_table
 from hb_metrics.collect.classifiers.classifier import Classification
 from hb_metrics.collect.replies import forward
 from hb_metrics.command import measuring
-from hb_metrics.identity_leakage import leakage
+from hb_metrics.measurements import identity_leakage
 from hb_metrics.measurements.generation import work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages, with_tag
@@ -266,7 +266,7 @@ def quick_styles():
     How to decode is tried once for models of a config and contexts about as long, except in tests of decoding.
     Runs write their report once, at the end. Clients pause for milliseconds before they ask a server again.
     """
-    load, known, sentences = work.load_style_classifier, {}, leakage.shipped_sentences()[::10]
+    load, known, sentences = work.load_style_classifier, {}, identity_leakage.shipped_sentences()[::10]
     load_embedded = cache(lambda device: load("embedded", device=device))
     agrees = forward._agrees
 
@@ -288,7 +288,7 @@ def quick_styles():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_quick)
-        patch.setattr(leakage, "shipped_sentences", lambda: sentences)
+        patch.setattr(identity_leakage, "shipped_sentences", lambda: sentences)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(forward, "_agrees", try_once)
         patch.setattr(client, "FIRST_PAUSE", 0.01)

@@ -17,7 +17,6 @@ from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.decisions.answers import DecisionAnswer
@@ -25,6 +24,7 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import Frequency, Generation, ShownReply, refusals_results
 from hb_metrics.measurements.generation.styles import style_results
+from hb_metrics.measurements.identity_leakage import Leakage
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results

@@ -23,8 +23,8 @@ from hb_metrics.collect.classifiers import classifier
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
-from hb_metrics.identity_leakage import leakage
 from hb_metrics.layout import rendering
+from hb_metrics.measurements import identity_leakage
 from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.judge import work as judge_work
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
@@ -57,8 +57,8 @@ def main(options, writes=None, stalled=None, machines=False):
     judge_work.ROWS_PER_SHARD = 8
     dialogue_work.read_dialogue = lambda **_: DIALOGUE
     offensiveness_work.ROWS_PER_SHARD = 64
-    sentences = leakage.shipped_sentences()[:3]
-    leakage.shipped_sentences = lambda: sentences
+    sentences = identity_leakage.shipped_sentences()[:3]
+    identity_leakage.shipped_sentences = lambda: sentences
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 52, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:

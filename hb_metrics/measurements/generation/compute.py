@@ -7,13 +7,6 @@ import pyarrow as pa
 
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
-from hb_metrics.identity_leakage.leakage import (
-    PEOPLE_SCHEMA,
-    Leakage,
-    identity_leakage,
-    leakage_in_replies,
-    people_in,
-)
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     Frequency,
@@ -26,6 +19,13 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
+from hb_metrics.measurements.identity_leakage import (
+    PEOPLE_SCHEMA,
+    Leakage,
+    identity_leakage,
+    leakage_in_replies,
+    people_in,
+)
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules

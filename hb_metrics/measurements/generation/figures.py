@@ -1,13 +1,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, estimated, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.results import Generation, RefusalShares, Turns
 from hb_metrics.measurements.generation.styles import Biases
+from hb_metrics.measurements.identity_leakage import Leakage
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import (
     change_figure,

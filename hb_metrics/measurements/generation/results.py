@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.matching import UNSPACED
-from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.nouns import Nouns
 from hb_metrics.measurements.generation.styles import Biases, StyleResults, random_key
+from hb_metrics.measurements.identity_leakage import Leakage
 from hb_metrics.measurements.shares import GroupShares, TurnShares, group_shares
 from hb_metrics.reply_checks.refusal_rules import KINDS, Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares, refusal_shares

@@ -13,7 +13,8 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.replies.requests import next_turn, note_marks
-from hb_metrics.identity_leakage.leakage import (
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.identity_leakage import (
     classifier_leakage,
     hidden_texts,
     mention_table,
@@ -21,7 +22,6 @@ from hb_metrics.identity_leakage.leakage import (
     people_of,
     people_table,
 )
-from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.reply_requests import Asked, ask
 from hb_metrics.measurements.settings import Settings

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.judges.rubric import Rubric, talks_to_judge
-from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
+from hb_metrics.measurements.identity_leakage import PEOPLE_SCHEMA, identity_leakage, people_in
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares

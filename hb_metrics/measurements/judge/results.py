@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hb_metrics.identity_leakage.leakage import Leakage
+from hb_metrics.measurements.identity_leakage import Leakage
 from hb_metrics.measurements.shares import GroupShares
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.stats.gen_bias import GenBias

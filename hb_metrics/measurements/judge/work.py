@@ -7,7 +7,7 @@ import pyarrow as pa
 from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.judges.rubric import Rubric
-from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
+from hb_metrics.measurements.identity_leakage import classifier_leakage, people_in
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.settings import Settings

@@ -11,7 +11,7 @@ from hb_dataset import read_vocabulary
 from hb_dataset.names import PersonName, name_prompts
 from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_metrics.command.export_prompts import main as export_main
-from hb_metrics.identity_leakage.leakage import (
+from hb_metrics.measurements.identity_leakage import (
     NamedPerson,
     hidden_texts,
     leakage_in_replies,

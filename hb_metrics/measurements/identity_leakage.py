@@ -45,7 +45,7 @@ from hb_metrics.stats.inputs import DescriptorKey
 if TYPE_CHECKING:
     from hb_metrics.collect.classifiers.classifier import Classifier
 
-SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
+SENTENCES_FILE = Path(__file__).parent / "leakage_sentences.yaml"
 NUM_MOST_SHOWN = 10
 _JUDGES_STEP = 5
 _STEM = 3  # all forms of a word begin with these letters
@@ -154,7 +154,7 @@ def people_of(prompts: pa.Table, vocabulary: Vocabulary) -> list[NamedPerson]:
 
 
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> pa.Table:
-    """Classifies the sentences in sentences.yaml with every term (see `leakage_table`).
+    """Classifies the sentences in leakage_sentences.yaml with every term (see `leakage_table`).
 
     A judge reads only every fifth sentence. Within a sentence, the judge's answer letters are the same for all terms.
     """

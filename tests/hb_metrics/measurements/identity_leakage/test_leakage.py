@@ -8,7 +8,7 @@ import pytest
 import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
-from hb_metrics.identity_leakage.leakage import (
+from hb_metrics.measurements.identity_leakage import (
     Moved,
     NamedPerson,
     identity_leakage,

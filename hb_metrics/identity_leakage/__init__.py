@@ -1,1 +1,0 @@
-"""Measures how much a style classifier's probabilities change if only the term in a text changes."""
