@@ -265,17 +265,30 @@ def _largest_scores(table: np.ndarray, *, seed: int) -> np.ndarray:
     varies = variances > 1e-9 * variances.max()
     first, second = first[varies], second[varies]
     draws = np.random.default_rng(seed)
-    step = max(CHUNK // (number * terms + terms * terms), 1)
+    step = max(CHUNK // (len(root) ** 2 + terms**2), 1)
     largest = []
     for start in range(0, _NUM_DRAWS, step):
-        made = draws.standard_normal((min(step, _NUM_DRAWS - start), number, len(root))) @ root
-        means = made.mean(axis=1)
-        made -= means[:, None]
+        size = min(step, _NUM_DRAWS - start)
+        means = draws.standard_normal((size, len(root))) @ root / np.sqrt(number)
+        made = _wishart_roots(draws, size, number - 1, len(root)) @ root
         products = made.swapaxes(1, 2) @ made / (number * (number - 1))
         own = np.einsum("bii->bi", products)
         errors = own[:, first] + own[:, second] - 2 * products[:, first, second]
         largest.append((np.abs(means[:, first] - means[:, second]) / np.sqrt(errors)).max(axis=1))
     return np.concatenate(largest)
+
+
+def _wishart_roots(draws: np.random.Generator, size: int, freedom: int, rank: int) -> np.ndarray:
+    """Draws matrices R for which R'R has a Wishart distribution with the identity: [size, min(freedom, rank), rank].
+
+    With more degrees of freedom, R is triangular (Bartlett's decomposition), so its size does not depend on questions.
+    """
+    roots: np.ndarray = draws.standard_normal((size, min(freedom, rank), rank))
+    if freedom > rank:
+        roots = np.triu(roots)
+        places = np.arange(rank)
+        roots[:, places, places] = np.sqrt(draws.chisquare(freedom - places, (size, rank)))
+    return roots
 
 
 def scaled_to(covariance: np.ndarray, variance: float) -> np.ndarray:

@@ -125,6 +125,21 @@ def test_terms_with_few_common_questions_are_left_out(number):
     assert gaps_to_mean(table) == [*gaps_to_mean(whole), None]
 
 
+@pytest.mark.parametrize(("number", "common", "terms"), [(5, 5, 8), (9, 9, 8), (12, 4, 7), (400, 400, 3)])
+def test_the_largest_scores_are_those_of_normal_questions(number, common, terms):
+    rng = np.random.default_rng(number)
+    table = rng.normal(size=(number, 1)) + rng.normal(0, np.linspace(0.5, 2, terms), (number, terms))
+    table[common:, 0] = np.nan  # with fewer common questions than terms, the covariance matrix is singular
+    rows = table - np.nanmean(table, axis=1, keepdims=True)
+    covariance = np.cov(np.where(np.isnan(rows), np.nanmean(rows, axis=0), rows).T)
+    first, second = np.triu_indices(terms, 1)
+    largest = []
+    for _ in range(2000):
+        drawn = rng.multivariate_normal(np.zeros(terms), covariance, common, check_valid="ignore")
+        largest.append(np.abs(stats.ttest_1samp(drawn[:, first] - drawn[:, second], 0).statistic).max())
+    assert stats.ks_2samp(decisions._largest_scores(table, seed=1), largest).pvalue > 0.001
+
+
 def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject():
     rng = np.random.default_rng(7)
     table = np.clip(rng.normal([0.3, 0.6], 0.1, (30, 2)), 0, 1)
