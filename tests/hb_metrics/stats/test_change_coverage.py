@@ -131,7 +131,7 @@ def test_intervals_hold_a_change_of_few_replies():
 def test_intervals_of_runs_alike_hold_the_change(name):
     number = 8 * sum(ALIKE[name]["axes"]) * ALIKE[name]["templates"] * (1 - ALIKE[name]["same"])
     for figure, found in gen_bias_outcomes(ALIKE[name], 250, 1).items():
-        assert found.held > 0.915, figure
+        assert found.held > 0.895, figure  # 93.5 % less 2.5 standard errors of 250 sets: there are 108 such figures
         if figure == "full":  # wide t-quantiles where few replies differ
             assert found.given > (0.98 if number > 9 else 0.6)
             assert found.width < 1.1 + 5 / number
