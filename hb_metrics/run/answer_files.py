@@ -8,6 +8,7 @@ the line of the invalid row.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import invalid, number_in, read_table, text_in
 
+# If all numbers of equal replies are even, half of the replies are copies. By chance, this happens in one of 1,000
+# files with this number of replies that differ from the first reply to their prompt.
+MIN_DIFFERENT = 10
 MOST_PER_TOKEN = 700  # the largest negative log-likelihood per token; exp of larger numbers is infinite
 
 
@@ -146,8 +150,9 @@ def replies_by_prompt(given: Iterable[GivenReply]) -> tuple[dict[str, list[Given
     """Groups replies by prompt. The order of the rows does not affect the result.
 
     The model did not sample if no prompt has two different replies. In this case, copies of a reply to the same prompt
-    are left out. The replies to a prompt are put into a random order, because comparisons pair the n-th replies of two
-    runs. In alphabetical order, paired replies would be alike.
+    are left out. They are also left out if the file contains all replies several times. The replies to a prompt are put
+    into a random order, because comparisons pair the n-th replies of two runs. In alphabetical order, paired replies
+    would be alike.
 
     Returns:
         The replies, grouped by the prompt's id, and the number of omitted copies.
@@ -155,10 +160,14 @@ def replies_by_prompt(given: Iterable[GivenReply]) -> tuple[dict[str, list[Given
     by_prompt = grouped((row.id, row) for row in given)
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
-    num_copies = 0
-    if all(len({row.reply for row in rows}) == 1 for rows in by_prompt.values()):
-        num_copies = sum(len(rows) - 1 for rows in by_prompt.values())
+    counts = Counter((identifier, row.reply) for identifier, rows in by_prompt.items() for row in rows)
+    different = len(counts) - len(by_prompt)
+    if different == 0:
         by_prompt = {identifier: rows[:1] for identifier, rows in by_prompt.items()}
+    elif different >= MIN_DIFFERENT:
+        times = gcd(*counts.values())
+        by_prompt = {identifier: rows[::times] for identifier, rows in by_prompt.items()}
+    num_copies = counts.total() - sum(map(len, by_prompt.values()))
     for identifier, rows in by_prompt.items():
         if len(rows) > 1:
             draw = seeded_generator(0, "order of replies", "\x1f".join([identifier, *(row.reply for row in rows)]))

@@ -425,7 +425,8 @@ def _notes_on_files(asked: GenerationSettings) -> list[str]:
     low, high = asked.replies_a_prompt
     number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     repeated = (
-        "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
+        "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding "
+        "or if a file contains all replies twice."
     )
     return [
         f"The replies come from the file {asked.replies_from} ({number} per prompt). It is not known who or "

@@ -251,6 +251,18 @@ def test_the_same_reply_twice_is_one_reply():
         assert grouped(*rows) == ({"a": ["Hi.", "Hi.", "Oh."], "b": ["No."]}, 0)
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_sampled_file_that_contains_itself_counts_once(times):
+    """As after an append: without the copies, a model that treats all alike would seem to differ."""
+    sampled = [(f"prompt {number // 4}", f"Reply {number // 2}.") for number in range(48)]  # each twice, with one more
+    sampled.append(("prompt 0", "Another."))
+    once, _ = by_prompt(sampled)
+    assert by_prompt(sampled) == (once, 0)
+    assert by_prompt(sampled * times) == (once, (times - 1) * len(sampled))
+    few = [("a", "Yes."), ("a", "No.")]  # an even split is likely by chance
+    assert by_prompt(few * times)[1] == 0
+
+
 def changed(**columns):
     return lambda rows: [{**rows[0], **columns}, *rows[1:]]
 
