@@ -5,7 +5,7 @@ from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.clusters import Estimate
-from hb_metrics.stats.contrasts import Contrasts
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts
 
 ADJUSTED = "after Benjamini–Hochberg"
 SHARE, CONTRAST, AGREEMENT = "Differences that come with the term", "Attitude contrast", "Agreement of the pairs"
@@ -83,7 +83,8 @@ def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
         "sentence minus that of its unfavourable counterpart. The interval is for other nouns."
     )
     pairs = f"{len(contrasts.pairs)} pair{'s' if len(contrasts.pairs) > 1 else ''} of templates"
-    about = {"detail": f"{count(len(contrasts.terms))} terms, {pairs}", "gate": "attitude_contrast"}
+    num_terms = sum(term.axis != NONCE_AXIS for term in contrasts.terms)
+    about = {"detail": f"{count(num_terms)} terms, {pairs}", "gate": "attitude_contrast"}
     rows = [_figure(CONTRAST, contrasts.spread, "nats", meaning=meaning, **about)]
     if contrasts.agreement.value is not None:
         meaning = (

@@ -105,7 +105,7 @@ def _contrast_section(contrasts: Contrasts, parts: Mapping[str, list[Figure]], v
 
 
 def contrast_verdict(contrasts: Contrasts, whole: list[Figure]) -> str:
-    """States whether attitudes differ more than words without meaning do, unless the pairs of templates disagree."""
+    """States whether attitudes differ more than words without meaning do, if the pairs of templates agree."""
     if contrasts.agreement.interval is None:
         reason = contrasts.agreement.reason
         return (
@@ -113,7 +113,7 @@ def contrast_verdict(contrasts: Contrasts, whole: list[Figure]) -> str:
         )
     agreement = next(figure for figure in whole if figure.name == AGREEMENT)
     if not contrasts.agree:
-        return f"The pairs disagree: do not read single terms. Their agreement is {agreement.words}."
+        return f"The pairs were not shown to agree: do not read single terms. Their agreement is {agreement.words}."
     verdict = f"The pairs of favourable and unfavourable sentences agree: {agreement.words}."
     if contrasts.nonce_range is None:
         return f"{verdict} Without nonce words, it is unknown whether terms differ more than words without meaning."

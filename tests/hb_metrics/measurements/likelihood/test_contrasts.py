@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from itertools import combinations
 
@@ -166,16 +167,19 @@ def test_only_the_section_of_the_page_names_terms(run):
 
 @pytest.mark.parametrize(
     ("interval", "words"),
-    [((0.6, 0.8), "1 of 1 terms are outside"), ((0.4, 0.8), "pairs disagree"), (None, "unknown, because few")],
+    [((0.6, 0.8), "1 of 1 terms are outside"), ((0.4, 0.8), "not shown to agree"), (None, "unknown, because few")],
 )
 def test_a_low_agreement_takes_the_verdict_away(interval, words):
     from hb_metrics.measurements.likelihood.figures import _contrast_figures
     from hb_metrics.measurements.likelihood.page import contrast_verdict
 
     agreement = Estimate(0.7, interval, None if interval else "few")
-    terms = [TermContrast("age", "old", Estimate(3.0, (2.0, 4.0), None), 0.01)]
+    terms = [TermContrast(axis, "old", Estimate(3.0, (2.0, 4.0), None), 0.01) for axis in ("age", "nonce")]
+    terms[1] = replace(terms[1], adjusted_p=None)
     found = Contrasts(PAIRS, [], 0.95, Estimate(1.0, None, None), None, agreement, {}, terms, (-1.0, 1.0), 0)
-    assert words in contrast_verdict(found, _contrast_figures(found))
+    rows = _contrast_figures(found)
+    assert words in contrast_verdict(found, rows)
+    assert rows[0].detail == "1 terms, 2 pairs of templates"  # as the figure, without the nonce words
 
 
 def test_a_sample_without_two_nouns_per_term_has_no_section(run):
