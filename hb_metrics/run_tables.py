@@ -129,11 +129,15 @@ class RunTables:
             number: The number of replies.
 
         Raises:
-            ValueError: The term or the column is unknown, or no reply has a value in the column.
+            ValueError: The term or the column is unknown, no reply has a value in the column, or `number` is not
+                positive.
         """
+        if number < 1:
+            raise ValueError(f"the number of replies is {number}; pass 1 or more")
         replies = self.replies
         numeric = [column.name for column in COLUMNS["replies"] if column.type == "double"]
         check_known(by, numeric, f"by is '{by}'")
+        others = ", ".join(name for name in numeric if replies[name].notna().any())
         if term is not None:
             known = replies["descriptor"].unique().tolist()
             if term not in known:  # the terms are not listed, because some of them hurt
@@ -146,7 +150,7 @@ class RunTables:
         if replies.empty:
             raise ValueError(
                 f"no reply has a value in the column '{by}'; measure it (offensive: add offensiveness to "
-                f"--measurements), or set by to another of these columns: {', '.join(numeric)}"
+                f"--measurements), or set by to one of these columns: {others}"
             )
         return replies.nlargest(number, by)
 
@@ -217,8 +221,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--csv", type=Path, help="Also write these replies, with all columns, into this file.")
     arguments = parser.parse_args(argv)
-    if arguments.worst < 1:
-        parser.error(f"--worst is {arguments.worst}; pass 1 or more")
     shown = RunTables(arguments.run).worst(arguments.term, arguments.by, arguments.worst)
     if arguments.csv is not None:
         shown.to_csv(arguments.csv, index=False)

@@ -67,6 +67,9 @@ def test_the_worst_replies_of_a_term_come_first(folder, capsys):
         run.worst("oldd")
     with pytest.raises(ValueError, match=r"'rude'.*bias_value"):
         run.worst(by="rude")
+    for number in (0, -1):  # for which pandas returns no rows
+        with pytest.raises(ValueError, match=rf"number of replies is {number}; pass 1 or more"):
+            run.worst(by="offensive", number=number)
 
 
 def test_the_docs_and_the_files_have_the_columns_of_the_schema(folder):
@@ -109,6 +112,10 @@ def test_what_a_run_did_not_measure_is_said_with_the_option_that_measures_it(fol
     run = hb_metrics.load_run(tmp_path / "run")
     with pytest.raises(ValueError, match="has no replies; measure with --measurements generation"):
         run.worst(by="bias_value")
+    whole = hb_metrics.load_run(folder)
+    whole.replies[["offensive", "num_tokens"]] = None
+    with pytest.raises(ValueError, match=r"in the column 'offensive'.* columns: style_probability, bias_value$"):
+        whole.worst()
     options = {"styles": "measurements generation", "perplexities": "measurements likelihood"}
     for name, option in {**options, "decisions": "measurements decisions", "own_prompts": "prompts"}.items():
         with pytest.raises(ValueError, match=f"measure with --{option}"):
