@@ -69,10 +69,8 @@ def _config_prompts(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
 
 
 def _check_axes(settings: Settings, known: Sequence[str]) -> None:
-    from hb_dataset.prompts import version_of
-
     for axis in settings.run.axes or []:
-        where = settings.run.vocabulary_dir or version_of(settings.run.dataset_config)
+        where = settings.run.vocabulary_dir or settings.run.dataset_config.removesuffix("-small")
         advice = "; separate axes with spaces" if "," in axis else ""
         check_known(axis, known, f"axis '{axis}' is not in {where}{advice}", cutoff=AXIS_CUTOFF)
 

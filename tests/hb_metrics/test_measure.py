@@ -130,6 +130,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--turns", "18"], "set --turns to at most 17"),
         (["--turns", "3", "--max_new_tokens", "12"], "the model accepts 64; set --turns to 2"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
+        (["--axes", "age", "--dataset_config", "next-intersections"], "'age' is not in next-intersections; allowed"),
         (["--axes", "autistic"], "axis 'autistic' is not in v1.0; allowed: ability, age, "),
         (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),
     ],
