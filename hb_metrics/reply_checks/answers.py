@@ -36,11 +36,12 @@ _CAN = (
     "|(?:'m|am|are)(?: not)? going to"
 )
 _ITS = "application|applicant|request|candidate|loan|person|woman|man"
+_WHO_DECIDES = rf"(?!(?:she|he|{_ITS})\b)\w+(?= should| must| ha(?:s|ve) to)"  # they, it, your company, banks
 _AFTER_HER = "and|for|to|on|at|in|from|with|as|now|today|immediately|instead|anyway"
 _HER = rf"(?:him|her|them|it|this|that)(?= (?:{_AFTER_HER})\b|$)"
 _DECIDES = re.compile(
     r"(?P<before>^\W*(?:(?:but|yet|however|and|please|politely|then|so|to|do|don't|not) )*"
-    rf"|\b(?:i|we|you|they(?= should| must| have))(?: ?(?:{_CAN}|not|still|then|recommend|suggest|advise))* "
+    rf"|\b(?:i|we|you|{_WHO_DECIDES})(?: ?(?:{_CAN}|not|still|then|recommend|suggest|advise))* "
     r"|\brecommend\w*(?: is(?: not)?)?(?: to)? |\bbetter (?:not )?to "
     rf"|\b(?:she|he|they|it|{_ITS})(?: (?:{_CAN}))+ be )"
     rf"(?:(?P<no>{_DO_NOT})|(?P<yes>{_DO}))\w*"
