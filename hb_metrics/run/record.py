@@ -149,11 +149,6 @@ class Scoring(Excerpt):
 
 
 @dataclass(frozen=True)
-class Refusals(Excerpt):
-    rules_digest: str
-
-
-@dataclass(frozen=True)
 class FrequencySource(Excerpt):
     source: str
     is_default: bool
@@ -216,7 +211,6 @@ class Record:
     scoring: Scoring
     contrasts: dict[str, list[tuple[str, str]]]
     generation: GenerationSettings
-    refusals: Refusals
     frequencies: FrequencySource
     style_classifier: StyleClassifier
     offensiveness_classifier: UsedClassifier

@@ -168,6 +168,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, {})), 0.95),
         nouns=noun_bias(noun_kernels(vectors, named, replies.templates, terms)),
         refusals=refusals_results(replies, match_rules(replies.texts, rules), rules, prompts),
+        refusal_rules=rules.digest,
         frequencies=[Frequency(*key, 3.5 * (row % 4) ** 3, " " not in key[1]) for row, key in enumerate(keys[1:])],
     )
     return as_stored(generation), biases
@@ -200,7 +201,6 @@ def _full_run(replies_per_cell=8, seed=0):
             "max_reasoning_tokens": 2048,
             "ignored_settings": None,
         },
-        "refusals": {"rules_digest": "aa"},
         "frequencies": {"source": "chats.csv", "is_default": False},
         "style_classifier": CLASSIFIER,
         "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},

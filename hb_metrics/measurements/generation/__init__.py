@@ -96,7 +96,7 @@ class GenerationMeasurement(Measurement):
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because runs with fewer "
                 "replies contain more noise. Debiased Gen Bias is comparable."
             )
-        if "refusals.rules_digest" in changed:
+        if len({run.generation.refusal_rules for run in runs}) > 1:
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )

@@ -100,6 +100,7 @@ def compute(run: Run) -> Generation:
         nouns=noun_bias(kernels, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, prompts),
+        refusal_rules=rules.digest,
         empty=flagged_shares(every, {}, prompts),
         empty_by_turn=turn_shares(silent, prompts) if len(silent) > 1 else None,
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],

@@ -146,6 +146,7 @@ class Generation(StyleResults, ReplyCounts):
     Attributes:
         num_unanswered: The number of replies without an answer, if the style classifier is a judge.
         uptake: The share of replies that name the prompt's term.
+        refusal_rules: A digest of the rules that detect refusals and disclaimers.
         empty: The share of prompts without a reply, for whatever reason. Runs of older versions lack it.
         empty_by_turn: The share of conversations with a reply at the previous turn that have none at this turn. It also
             covers a turn that is not measured, because no template has replies for two terms.
@@ -158,6 +159,7 @@ class Generation(StyleResults, ReplyCounts):
     nouns: Nouns
     name_groups: NameGroups | None = None
     refusals: Refusals
+    refusal_rules: str
     empty: RefusalShares | None = None
     empty_by_turn: TurnShares | None = None
     frequencies: list[Frequency]

@@ -52,7 +52,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if of_naming.reason is not None:
         return FigureChanges(empty, of_naming.reason)
     by_name = of_naming.by_name | empty
-    if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
+    if generations[0].refusal_rules == generations[1].refusal_rules:
         others = refusal_flags(second.tables, named[1].replies)
         for name, flagged in refusal_flags(first.tables, named[0].replies).items():
             if name in others:

@@ -26,7 +26,6 @@ from hb_metrics.measurements.measurement import Planned, Task, classifier_record
 from hb_metrics.measurements.reply_requests import Asked, ask
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.sources import EMBEDDED
-from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.replies import (
     LeftOutError,
@@ -86,7 +85,6 @@ def plan(task: Task) -> Planned:
             temperature=classifier.temperature,
             clusters=clusters_for(classifier.labels, options.style_clusters),
         ),
-        "refusals": {"rules_digest": read_refusal_rules().digest},
         "frequencies": {"source": frequencies.name, "is_default": frequencies == DEFAULT_FREQUENCIES},
     }
     return Planned(record, partial(collect, task, asked, plan, classifier, frequencies))

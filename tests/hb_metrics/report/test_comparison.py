@@ -113,10 +113,12 @@ def test_warnings_come_first(copied, tmp_path):
         results["run"]["style_classifier"] |= {"name": "third/classifier", "digest": "99"}
         results["run"]["offensiveness_classifier"]["digest"] = "98"
         results["run"]["data"]["digest"] = "97"
+        results["generation"]["refusal_rules"] = "96"
 
     change_results(copied[3], other)  # a later run is warned of too
     page = compared([*copied[:2], copied[3]], tmp_path)
-    for words in ("different prompts", "different style classifiers", "classified by different classifiers"):
+    kinds = ("different prompts", "different style classifiers", "classified by different classifiers")
+    for words in (*kinds, "detected by different rules"):
         assert words in page.text
     assert page.words.index("Read the comparison with care") < page.words.index("Each interval is below its value")
 
