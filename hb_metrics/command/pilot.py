@@ -16,7 +16,7 @@ from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.measurements.offensiveness.compute import classified_replies
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import cell_counts, nonempty_replies
+from hb_metrics.run.replies import cell_counts
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.clusters import quantile
@@ -109,7 +109,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], 
         raise ValueError(f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies")
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
-    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
+    cells, replies = CellSums(labels, clusters, keep_replies=True), run.tables.styled_replies(table)
     cells.add(run.tables.vectors_of(STYLES, replies.ids), replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []

@@ -7,8 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_metrics.run.replies import Replies, are_comparable, later_replies, nonempty_replies, with_prompts
+from hb_metrics.run.replies import (
+    Replies,
+    are_comparable,
+    chosen_replies,
+    later_replies,
+    nonempty_replies,
+    with_prompts,
+)
 from hb_metrics.run.run_folder import (
+    OWN_PROMPTS_FILE,
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
@@ -18,7 +26,7 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import PROBABILITIES, REPLY_SCHEMA, TYPE_OF, as_written
+from hb_metrics.run.schema import PROBABILITIES, REPLY_SCHEMA, TYPE_OF, as_written, by_id
 
 _PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as columns with such names
 
@@ -144,6 +152,21 @@ class Tables:
     def replies(self) -> Replies:
         """Reads the non-empty replies. Raises `MissingTableError` if there are none."""
         return nonempty_replies(self.reply_table())
+
+    def styled_replies(self, table: pa.Table) -> Replies:
+        """Selects the non-empty replies of `reply_table` whose style counts.
+
+        If only some of the users' own prompts ask for a choice or a number, replies to these do not count, because they
+        state decisions in few words.
+        """
+        replies = nonempty_replies(table)
+        if "own_id" not in table.column_names:
+            return replies
+        outcomes = by_id(self.read(OWN_PROMPTS_FILE, ("id", "outcome")), "outcome")
+        is_open = {row: outcomes[own_id] in (None, "text") for row, own_id in by_id(table, "own_id").items()}
+        if not any(is_open.values()):
+            return replies
+        return chosen_replies(replies, np.array([is_open[identifier] for identifier in replies.ids], bool))
 
     def turns(self) -> list[Replies]:
         """Reads the non-empty replies of each turn that can be measured, all in the order of the first turn."""

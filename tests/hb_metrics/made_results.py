@@ -156,6 +156,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         num_filtered_replies=0,
         num_truncated_replies=7,
         num_distinct_replies=len(set(replies.texts)),
+        num_decisions=0,
         short_share=0.0,
         most_frequent_share=0.25,
         num_with_reasoning=3,

@@ -10,7 +10,7 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.terms import term_changes
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
-from hb_metrics.run.replies import Replies, nonempty_replies
+from hb_metrics.run.replies import Replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.inputs import DescriptorKey
@@ -32,7 +32,7 @@ class ChangedStyle(NamedTuple):
 def generation_details(first: Run, second: Run, names: Sequence[str]) -> tuple[list[Section], dict[str, object]]:
     """Returns sections about two runs, and the terms among which readers choose one (see `page.js`)."""
     generations = first.results.generation, second.results.generation
-    replies = nonempty_replies(second.tables.reply_table()) if second.tables.has(REPLIES) else None
+    replies = second.tables.styled_replies(second.tables.reply_table()) if second.tables.has(REPLIES) else None
     terms = term_changes(*generations, replies)
     sections = [section("examples-of-both", "Replies side by side", "generation/both_replies.html.jinja", {})]
     if replies is not None:
@@ -48,8 +48,7 @@ def _styles_and_phrases(first: Run, second: Run, replies: Replies) -> Section:
     labels = [[style.style for style in run.results.generation.styles] for run in (first, second)]
     styles = []
     if labels[0] == labels[1] and all(run.tables.has(name) for run in (first, second) for name in (REPLIES, STYLES)):
-        before = _bias_values(first, nonempty_replies(first.tables.reply_table()))
-        styles = changed_styles(labels[0], before, _bias_values(second, replies))
+        styles = changed_styles(labels[0], _bias_values(first), _bias_values(second))
     falling = [style for style in styles if style.variances[1] < style.variances[0]]
     rising = [style for style in styles if style.variances[1] > style.variances[0]]
     context = {
@@ -62,7 +61,8 @@ def _styles_and_phrases(first: Run, second: Run, replies: Replies) -> Section:
     return section("styles", "Styles and phrases", "generation/both_styles.html.jinja", context)
 
 
-def _bias_values(run: Run, replies: Replies) -> BiasValues:
+def _bias_values(run: Run) -> BiasValues:
+    replies = run.tables.styled_replies(run.tables.reply_table())
     vectors = run.tables.vectors_of(STYLES, replies.ids)
     return bias_values(vectors, replies.descriptors, replies.templates, replies.axes)
 

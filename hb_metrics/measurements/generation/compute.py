@@ -66,21 +66,22 @@ def compute(run: Run) -> Generation:
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     every, terms_of = all_replies(table), terms_of_prompts(prompts)
     replies = chosen_replies(every.replies, ~every.values)
-    vectors = tables.vectors_of(STYLES, replies.ids)
+    styled = tables.styled_replies(table)
+    vectors = tables.vectors_of(STYLES, styled.ids)
     if classifier.judge is not None:
-        answered_replies(replies, vectors[:, -1] == 0)  # raises an error if no reply has an answer
+        answered_replies(styled, vectors[:, -1] == 0)  # raises an error if no reply has an answer
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
-    asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
-    nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
+    asked = [question_of[identifier] or text_of[identifier] for identifier in styled.ids]
+    nouns, clusters = nouns_of(table, styled.ids), classifier.clusters
     order_of = by_id(table, "order") if "order" in table.column_names else {}  # of options, in prompts of your own
-    in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, replies.ids, strict=True)]
-    results, biases = style_results(replies, vectors, classifier.labels, clusters=clusters, asked=asked, nouns=in_order)
-    write_table(run.folder / BIAS_VALUES_FILE, pa.table({"id": replies.ids, "bias_value": biases.values}))
+    in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, styled.ids, strict=True)]
+    results, biases = style_results(styled, vectors, classifier.labels, clusters=clusters, asked=asked, nouns=in_order)
+    write_table(run.folder / BIAS_VALUES_FILE, pa.table({"id": styled.ids, "bias_value": biases.values}))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
-    terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    kernels = noun_kernels(vectors, nouns, replies.templates, terms)
-    of_turns, silent, last = [table], [every], replies
+    terms = list(zip(styled.axes, styled.descriptors, strict=True))
+    kernels = noun_kernels(vectors, nouns, styled.templates, terms)
+    of_turns, silent, last = [table], [every], styled
     for turn in range(2, record.generation.turns + 1):
         of_turn = tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED))
         following = later_replies(last, of_turn)
@@ -91,20 +92,20 @@ def compute(run: Run) -> Generation:
         last = following
     frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
-        **vars(reply_counts(table, replies)),
+        **vars(reply_counts(table, replies, styled)),
         num_cut_for_classifier=tables.num_truncated(STYLES),
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
-        identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
+        identity_leakage=_identity_leakage(run, styled, vectors, debias=results.debiased is not None),
         uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, terms_of)), CONFIDENCE_LEVEL),
         nouns=noun_bias(kernels, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
-        name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
+        name_groups=groups_of_names(prompts, styled, vectors) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, prompts),
         refusal_rules=rules.digest,
         empty=flagged_shares(every, {}, prompts),
         empty_by_turn=turn_shares(silent, prompts) if len(silent) > 1 else None,
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
-        turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, terms_of),
+        turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, styled, rules, terms_of),
     )
 
 

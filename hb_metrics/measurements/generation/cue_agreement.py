@@ -40,7 +40,6 @@ from hb_metrics.measurements.generation.name_groups import (
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import agreement, ratio_agreement
 from hb_metrics.run.record import Record
-from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.clusters import Estimate
@@ -239,7 +238,7 @@ def cue_frame(run: Run) -> pd.DataFrame | None:
     table = run.tables.reply_table()
     if has_pairs_of_terms(table):
         return None  # pairs of terms with a term in common are not independent
-    replies, vectors = nonempty_replies(table), run.tables.vectors(STYLES)
+    replies, vectors = run.tables.styled_replies(table), run.tables.vectors(STYLES)
     columns = table.select(["id", "template", "axis", "descriptor", "bucket"]).rename_columns({"descriptor": "term"})
     styles = list(vectors.of(replies.ids).astype(float))
     frame = columns.to_pandas().set_index("id").loc[replies.ids]

@@ -66,7 +66,8 @@ class ReplyCounts:
     Attributes:
         num_filtered_replies: The number of replies that a server's filter removed.
         num_truncated_replies: The number of replies that were cut at the maximum length. `None` if it is unknown.
-        short_share: The share of replies with fewer words than `SHORT`.
+        num_decisions: The number of replies whose style does not count, because they state decisions.
+        short_share: The share of the other replies with fewer words than `SHORT`.
         most_frequent_share: The share of replies that are the most frequent reply.
         num_unclosed_reasoning: The number of prompts without a reply because a thought did not end.
         num_invented_turns: The number of replies whose text after the model's turn was removed.
@@ -78,6 +79,7 @@ class ReplyCounts:
     num_filtered_replies: int
     num_truncated_replies: int | None
     num_distinct_replies: int
+    num_decisions: int
     short_share: float
     most_frequent_share: float
     num_with_reasoning: int
@@ -171,12 +173,12 @@ class Generation(StyleResults, ReplyCounts):
         return 1 if self.turns is None else len(self.turns.by_turn)
 
 
-def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
+def reply_counts(table: pa.Table, replies: Replies, styled: Replies) -> ReplyCounts:
     """Counts replies, and selects some replies to show, which are those with the lowest hashes of their ids.
 
-    `table` contains all replies (`schema.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with an
-    unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted as
-    filtered.
+    `table` contains all replies (`schema.REPLY_SCHEMA`), `replies` the non-empty ones, and `styled` those whose style
+    counts. A reply with an unfinished thought is counted as unclosed and not as empty, and a reply that a server's
+    filter removed is counted as filtered.
     """
     served = served_counts([table])
     num_filtered = 0 if served is None else served.endings.get("filtered", 0)
@@ -191,7 +193,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
         num_filtered_replies=num_filtered,
         num_truncated_replies=pc.sum(table["truncated"]).as_py(),
         num_distinct_replies=len(frequencies),
-        short_share=sum(map(_is_short, replies.texts)) / len(replies.texts),
+        num_decisions=len(replies.ids) - len(styled.ids),
+        short_share=sum(map(_is_short, styled.texts)) / len(styled.texts),
         most_frequent_share=max(frequencies.values()) / len(replies.texts),
         num_with_reasoning=len(thoughts),
         num_unclosed_reasoning=num_unclosed,

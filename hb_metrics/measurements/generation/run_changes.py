@@ -60,10 +60,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)
-    shared = _shared(*({*_cells_of(of_run.replies)} for of_run in named))
+    styled = [run.tables.styled_replies(table) for run, table in zip((first, second), tables, strict=True)]
+    shared = _shared(*({*_cells_of(replies)} for replies in styled))
     before, after = (
-        _replies(run, table, of_run.replies, shared)
-        for run, table, of_run in zip((first, second), tables, named, strict=True)
+        _replies(run, table, replies, shared)
+        for run, table, replies in zip((first, second), tables, styled, strict=True)
     )
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON)
@@ -119,7 +120,7 @@ def _unlike(first: Run, second: Run) -> str | None:
 
 
 def _replies(run: Run, table: pa.Table, replies: Replies, chosen: Collection[CellKey]) -> _Replies | None:
-    """Reads the style vectors of a run's non-empty replies, and keeps the replies in the chosen cells."""
+    """Reads the style vectors of a run's replies, and keeps the replies in the chosen cells."""
     if not run.tables.has(STYLES):
         return None
     styles = run.tables.vectors(STYLES)
@@ -168,11 +169,12 @@ def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = run.tables.reply_table()
-    replies, generation = nonempty_replies(table), run.results.generation
+    generation = run.results.generation
     by_name = generalised_means(UPTAKE, naming(table), over) | generalised_means(EMPTY, all_replies(table), over)
-    for name, flagged in refusal_flags(run.tables, replies).items():
+    for name, flagged in refusal_flags(run.tables, nonempty_replies(table)).items():
         by_name |= generalised_means(name, flagged, over)
     if generation.debiased is not None:
+        replies = run.tables.styled_replies(table)
         vectors = run.tables.vectors_of(STYLES, replies.ids)
         by_name |= _generalised_bias(replies, vectors, over, generation.gen_bias.scale)
     return by_name

@@ -93,11 +93,12 @@ def plan(task: Task) -> Planned:
 def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, frequencies: Path) -> None:
     folder, prompts = task.folder, asked.prompts
     table = task.engine.reply(plan, folder / REPLIES)
-    replies = nonempty_replies(with_prompts(table, prompts))
-    if not replies.ids:
+    whole = with_prompts(table, prompts)
+    if not nonempty_replies(whole).ids:
         raise no_replies(table, plan.description()["max_reasoning_tokens"])
+    replies = task.tables.styled_replies(whole)
     if not are_comparable(replies):
-        few = f"only {len(replies.ids):,} of {len(table):,} replies are not empty"
+        few = f"only {len(replies.ids):,} of {len(table):,} replies have a style"
         raise LeftOutError(f"{few}, and no template has replies for two terms; read them in the run's folder")
     terms = terms_of_prompts(prompts)
     texts = masked_texts(replies, terms)

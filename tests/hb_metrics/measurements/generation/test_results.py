@@ -68,7 +68,8 @@ def test_replies_are_short_by_their_words_or_letters_in_every_script(short, long
         table = table.append_column(name, value)
     table = table.append_column("reasoning_unclosed", pa.array([False] * 3))
     columns = [["x"] * 3] * 4
-    assert reply_counts(table, Replies(replies[0], *columns, replies[1])).short_share == 2 / 3
+    given = Replies(replies[0], *columns, replies[1])
+    assert reply_counts(table, given, given).short_share == 2 / 3
 
 
 def small_replies(num_cells=6, per_cell=3):
