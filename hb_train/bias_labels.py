@@ -92,6 +92,7 @@ def label(arguments: LabelArguments) -> None:
         "alpha": arguments.alpha,
         "beta": arguments.beta,
         "num_empty_replies": run.results.generation.num_empty_replies,
+        "num_decisions": run.results.generation.num_decisions,
         "model": record["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
@@ -112,7 +113,8 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """
     replies = run.tables.reply_table()
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
-    if rows.null_count or len(styles.ids) != run.results.generation.num_replies:
+    counts = run.results.generation
+    if rows.null_count or len(styles.ids) != counts.num_replies - counts.num_decisions:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     chosen, made = replies.take(rows), run.record.generation
     names = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "question", "template"]

@@ -9,6 +9,7 @@ from hb_metrics import load_run
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.run_changes import changes, generalise
 from hb_metrics.measurements.results import read_run
+from hb_train.bias_labels import replies_to_label
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, replies_file
 
@@ -69,3 +70,10 @@ def test_changes_in_style_are_those_of_the_open_prompts_alone(runs):
     alone, mixed = (generalise(read_run(runs[name][1]), "terms") for name in ("open", "mixed"))
     assert alone["Full Gen Bias, debiased"] == mixed["Full Gen Bias, debiased"]
     assert len(load_run(runs["mixed"][1]).worst(by="bias_value")) == 10
+
+
+def test_replies_to_the_open_prompts_are_labelled_for_tuning(runs):
+    run = read_run(runs["mixed"][1])
+    labelled = replies_to_label(run, run.tables.vectors("style_probabilities"))
+    assert set(labelled["reply"].to_pylist()) == set(TEXTS)
+    assert len(labelled) == read_results(runs["open"][1])["generation"]["num_replies"]
