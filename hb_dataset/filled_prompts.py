@@ -182,8 +182,9 @@ def find_terms(
         # Terms that people dislike are not suggested.
         liked = [descriptor.term for descriptor in on_axes if descriptor.preference != "dispreferred"]
         raise ValueError(
-            f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
-            f"{did_you_mean(unknown[0], liked)}write one of its terms or, with your own prompts, 'ability:hearing'"
+            f"term '{unknown[0]}' is not in the vocabulary{'' if axes is None else ', or not on one of these axes'}; "
+            f"{did_you_mean(unknown[0], liked)}write one of its terms or, to add a term to your own prompts, its axis "
+            f"before it, such as 'ability:{unknown[0]}'"
         )
     return [descriptor for descriptor in on_axes if descriptor.term.casefold() in wanted]
 
