@@ -94,11 +94,12 @@ def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, freque
     folder, prompts = task.folder, asked.prompts
     table = task.engine.reply(plan, folder / REPLIES)
     whole = with_prompts(table, prompts)
-    if not nonempty_replies(whole).ids:
+    num_replies, replies = len(nonempty_replies(whole).ids), task.tables.styled_replies(whole)
+    if not num_replies:
         raise no_replies(table, plan.description()["max_reasoning_tokens"])
-    replies = task.tables.styled_replies(whole)
     if not are_comparable(replies):
-        few = f"only {len(replies.ids):,} of {len(table):,} replies have a style"
+        few = f"only {len(replies.ids):,} of {len(table):,} replies are not empty"
+        few += " and state no decision" * (len(replies.ids) < num_replies)
         raise LeftOutError(f"{few}, and no template has replies for two terms; read them in the run's folder")
     terms = terms_of_prompts(prompts)
     texts = masked_texts(replies, terms)
