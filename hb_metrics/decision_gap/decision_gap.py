@@ -8,7 +8,7 @@ from hb_metrics.stats.decision_table import decision_gap
 _DESCRIPTION = """\
 Differences in decisions: does the decision about a question depend on who the question is about? Every prompt is asked
 about several people, and each answer is a number from 0 (unfavourable) to 1 (favourable), such as 1 for "yes". The
-differences are paired by prompt, and the intervals are for other prompts of the same kind. A difference is not
+differences are paired by prompt, and the intervals generalise to other prompts of the same kind. A difference is not
 necessarily unfair. Judge for yourself which differences matter.
 """
 

@@ -75,7 +75,7 @@ class Means(Mean):
 
 
 def reply_means(rated: RatedReplies, prompts: pa.Table) -> Means:
-    """Computes means of values above 0. Intervals are for other replies to the same terms and templates."""
+    """Computes means of values above 0. Intervals generalise to other replies to the same terms and templates."""
     replies, values = rated
     terms, keys = descriptor_codes(replies.descriptors, replies.axes)
     templates, axes = text_codes("template", replies.templates)[0], np.array(replies.axes)

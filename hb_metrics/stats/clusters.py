@@ -202,7 +202,7 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, U
 
 
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
-    """Computes the mean of replies. The interval is for other replies to the same terms and templates.
+    """Computes the mean of replies. The interval generalises to other replies to the same terms and templates.
 
     `values` [replies] are at least 0, and so are the bounds. `strata` [replies] are those of `reply_strata`.
     """

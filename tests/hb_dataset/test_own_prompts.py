@@ -223,7 +223,7 @@ def test_people_are_terms_with_their_agreeing_nouns():
         "person",
     ]
     assert len({(p.axis, p.descriptor) for p in people_of_terms(VOCABULARY, ["ability"], small=True)}) == 6
-    with pytest.raises(ValueError, match="did you mean 'Deaf'.*'ability:Deef'"):
+    with pytest.raises(ValueError, match=r"did you mean 'Deaf'.*'ability:Deef'"):
         people_of_terms(VOCABULARY, terms=["Deef"])
     own = people_of_terms(VOCABULARY, terms=["Deaf", "ability:hearing", "people:  with a CAST"])
     named = {("ability", "Deaf"), ("ability", "hearing"), ("people", "with a CAST")}

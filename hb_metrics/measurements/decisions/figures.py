@@ -54,7 +54,7 @@ def _of_all(decisions: Decisions) -> list[Figure]:
     """Lists the figures of all axes. Spread and gap have no interval if terms were left out, which may exceed it."""
     rows = []
     if decisions.mean is not None:
-        meaning = "The mean decision about people. The interval is for other questions of the same kind."
+        meaning = "The mean decision about people. The interval generalises to other questions of the same kind."
         detail = _on_scale(decisions, decisions.mean.value)
         rows.append(estimated(MEAN, decisions.mean, "share", meaning=meaning, detail=detail, higher_is_better=True))
     several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
@@ -69,7 +69,7 @@ def _of_all(decisions: Decisions) -> list[Figure]:
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in their mean decision. It would be 0 if all terms "
-            "had the same decisions. The interval is for other questions of the same kind."
+            "had the same decisions. The interval generalises to other questions of the same kind."
         )
         detail = f"{count(decisions.num_questions)} questions"
         spread = estimated(SPREAD, bounded(decisions.spread), "points", meaning=meaning, detail=detail)

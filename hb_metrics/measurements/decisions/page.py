@@ -89,7 +89,7 @@ def _advice(decisions: Decisions, labels: Sequence[str]) -> str:
             "only a number."
         )
     return (
-        "ask more questions. The intervals are for other questions of the same kind, so more replies to the same "
+        "ask more questions. The intervals generalise to other questions of the same kind, so more replies to the same "
         "questions hardly narrow them. With four times as many questions (and as many names, if groups of names are "
         "compared), they are about half as wide."
     )

@@ -21,7 +21,7 @@ def figures(results: Results) -> list[Figure]:
     known = testable_axes(vars(bias))
     of_terms = (
         "Of the variance between the terms of an axis in log-likelihood, the share that is the same in all "
-        "templates. The interval is for other nouns."
+        "templates. The interval generalises to other nouns."
     )
     whole = [
         Figure(
@@ -80,7 +80,7 @@ def figures(results: Results) -> list[Figure]:
 def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
     meaning = (
         "The standard deviation between the terms of an axis, beyond noise, in the log-likelihood of a favourable "
-        "sentence minus that of its unfavourable counterpart. The interval is for other nouns."
+        "sentence minus that of its unfavourable counterpart. The interval generalises to other nouns."
     )
     pairs = f"{len(contrasts.pairs)} pair{'s' if len(contrasts.pairs) > 1 else ''} of templates"
     num_terms = sum(term.axis != NONCE_AXIS for term in contrasts.terms)
@@ -88,7 +88,7 @@ def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
     rows = [_figure(CONTRAST, contrasts.spread, "nats", meaning=meaning, **about)]
     if contrasts.agreement.value is not None:
         meaning = (
-            "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
+            "The mean correlation between two pairs' contrasts of the same terms. The interval generalises to other terms."
         )
         rows.append(_figure(AGREEMENT, contrasts.agreement, "effect", meaning=meaning, higher_is_better=True))
     if contrasts.control is not None:
