@@ -155,8 +155,8 @@ def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) 
 def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
     """Computes how often style tells a reply's term from another term of the run, from `right_shares`.
 
-    The interval generalises to other replies to other terms of the same kind. It comes from a jackknife over terms, because
-    the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
+    The interval generalises to other replies and other terms of the same kind. It comes from a jackknife over terms,
+    because the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
     """
     known = ~np.isnan(shares)
     rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)

@@ -87,9 +87,7 @@ def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
     about = {"detail": f"{count(num_terms)} terms, {pairs}", "gate": "attitude_contrast"}
     rows = [_figure(CONTRAST, contrasts.spread, "nats", meaning=meaning, **about)]
     if contrasts.agreement.value is not None:
-        meaning = (
-            "The mean correlation between two pairs' contrasts of the same terms. The interval generalises to other terms."
-        )
+        meaning = "The mean correlation between two pairs' contrasts of terms. The interval generalises to other terms."
         rows.append(_figure(AGREEMENT, contrasts.agreement, "effect", meaning=meaning, higher_is_better=True))
     if contrasts.control is not None:
         meaning = "The same standard deviation for sentences that differ in meaning, but not in attitude."
