@@ -29,7 +29,7 @@ _SENTENCE = Column("prompt", "string", "", "the sentence")
 _TURN = Column("turn", "int64", "", "the turn of the conversation, counted from 1")
 _REPLY_ID = Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies")
 _QUESTION = Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt")
-_REPLY = Column("reply", "string", "", "the reply, unmodified; missing if it is empty")
+_REPLY = Column("reply", "string", "", "the reply, perhaps only its first line; missing if it is empty")
 _REASONING = Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think")
 _SCORES = (
     Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
